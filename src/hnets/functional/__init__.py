@@ -1,0 +1,39 @@
+"""Pure functions on plain tensors: what the modules of `hnets.nn` compute.
+
+A feature map is a real tensor ``(batch, channels, height, width)``; `hnets.Streams` says which
+channel is what.
+"""
+
+from hnets.functional.kernel import harmonic_kernel, hconv2d
+from hnets.functional.magnitude import (
+    EPS,
+    batch_magnitude_relu,
+    dropout,
+    fold_batch_norm,
+    gate,
+    largest,
+    magnitude,
+    magnitude_act,
+    magnitude_relu,
+    modrelu,
+)
+from hnets.functional.sampling import blur_pool2d, gaussian_window, rotate, rotate_pixels
+
+__all__ = [
+    "EPS",
+    "batch_magnitude_relu",
+    "blur_pool2d",
+    "dropout",
+    "fold_batch_norm",
+    "gate",
+    "gaussian_window",
+    "harmonic_kernel",
+    "hconv2d",
+    "largest",
+    "magnitude",
+    "magnitude_act",
+    "magnitude_relu",
+    "modrelu",
+    "rotate",
+    "rotate_pixels",
+]

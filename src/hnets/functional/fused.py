@@ -1,0 +1,137 @@
+"""``x · relu(scale + shift/|x|)`` and its batch norm, with hand-written gradients.
+
+Automatic differentiation keeps five full-size temporaries of this function. Here only the input is
+kept, and the rest is computed again where it is needed, a piece of the batch at a time on CPU and
+in single Triton kernels on CUDA. With r = 1/|x|, s = relu(scale + shift·r) and g the gradient of
+the output, every gradient follows from d = ⟨g, x⟩·[s > 0]:
+
+    ∂scale = Σ d        ∂shift = Σ d·r        ∂x = s·g − shift·d·r³·x
+
+In batch norm, scale and shift depend on x through the mean μ and variance σ² of |x|, which adds
+−(c₁·r + c₂)·x to ∂x with two numbers a field (`_BatchMagnitudeReLU.backward`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from hnets.functional import _cpu
+from hnets.streams import Streams
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+__all__ = ["batch_magnitude_relu", "magnitude_relu", "usable"]
+
+_HAS_TRITON = find_spec("triton") is not None
+
+
+def usable(x: Tensor) -> bool:
+    """Whether the hand-written form serves here; graphs and transforms take the plain one."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    if x.numel() == 0 or x.dim() != 4:
+        return False
+    return x.device.type == "cpu" or (x.device.type == "cuda" and _HAS_TRITON)
+
+
+def magnitude_relu(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float) -> Tensor:
+    """``x · relu(scale + shift/|x|)``, one scale and one shift a field."""
+    y: Tensor = _MagnitudeReLU.apply(x, scale, shift, streams, eps)
+    return y
+
+
+def batch_magnitude_relu(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    streams: Streams,
+    norm_eps: float,
+    eps: float,
+    group: ProcessGroup | None,
+) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
+    """The same with scale and shift from batch statistics; also mean, variance and their count."""
+    y, mean, var, count = _BatchMagnitudeReLU.apply(x, weight, bias, streams, norm_eps, eps, group)
+    return y, mean, var, count
+
+
+def _backend(x: Tensor) -> ModuleType:
+    if x.device.type == "cpu":
+        return _cpu
+    return import_module("hnets.functional._triton")
+
+
+class _MagnitudeReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+    ) -> Tensor:
+        ctx.save_for_backward(x, scale, shift)
+        ctx.streams, ctx.eps = streams, eps
+        y: Tensor = _backend(x).forward(x, scale, shift, streams, eps)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, scale, shift = ctx.saved_tensors
+        grad_x, sums = _backend(x).backward(grads[0], x, scale, shift, ctx.streams, ctx.eps)
+        grad_scale, grad_shift = sums.to(scale.dtype)
+        return grad_x, grad_scale, grad_shift, None, None
+
+
+class _BatchMagnitudeReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        streams: Streams,
+        norm_eps: float,
+        eps: float,
+        group: ProcessGroup | None,
+    ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
+        backend = _backend(x)
+        sums = backend.moments(x, streams, eps)  # (2, fields): Σ|x| and Σ|x|²
+        sums, count = _over_processes(sums, x.numel() // x.shape[1], group)
+        mean = sums[0] / count
+        var = (sums[1] / count - mean * mean).clamp_min_(0)
+        mean, var = mean.to(weight.dtype), var.to(weight.dtype)
+        deviation = (var + norm_eps).sqrt()
+        scale = weight / deviation
+        shift = bias - scale * mean
+        ctx.save_for_backward(x, scale, shift, mean, deviation)
+        ctx.streams, ctx.eps, ctx.group, ctx.count = streams, eps, group, count
+        y = backend.forward(x, scale, shift, streams, eps)
+        ctx.mark_non_differentiable(mean, var)
+        return y, mean, var, count
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, scale, shift, mean, deviation = ctx.saved_tensors
+        backend, common = _backend(x), (x, scale, shift, ctx.streams, ctx.eps)
+        sums = backend.backward_sums(grads[0], *common)
+        grad_scale, grad_shift = sums.to(scale.dtype)
+        grad_weight = (grad_scale - mean * grad_shift) / deviation
+        sums, _ = _over_processes(sums, 0, ctx.group)
+        all_scale, all_shift = sums.to(scale.dtype) / ctx.count
+        slope = scale * (all_scale - mean * all_shift) / deviation**2
+        extra = torch.stack([scale * all_shift - mean * slope, slope])  # c₁, c₂
+        grad_x, _ = backend.backward(grads[0], *common, extra=extra, sums=False)
+        return grad_x, grad_weight, grad_shift, None, None, None, None
+
+
+def _over_processes(
+    sums: Tensor, count: int, group: ProcessGroup | None
+) -> tuple[Tensor, float | Tensor]:
+    if group is None:
+        return sums, float(count)
+    packed = torch.cat([sums.flatten(), sums.new_tensor([count])])
+    torch.distributed.all_reduce(packed, group=group)
+    return packed[:-1].view_as(sums), packed[-1]

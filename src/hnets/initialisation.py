@@ -1,0 +1,97 @@
+"""How large radial weights start: so that a layer neither amplifies nor damps any frequency.
+
+Unit-norm rings with equal variances keep the mean square of white noise in one layer, but not its
+spectrum: rings of order 0 pass low frequencies many times stronger than high ones, so through ten
+5×5 layers noise grows 60-fold and a natural image 1000-fold. The variance of each ring is therefore
+chosen so that the expected power gain into every stream is as near to 1 as it can be at every
+frequency, by non-negative least squares with a pull towards equal variances.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hnets.paths import Plan
+
+__all__ = ["radial_std"]
+
+_FREQUENCIES = 32
+_EVENNESS = 0.02
+_SWEEPS = 500
+
+
+@lru_cache(maxsize=256)
+def radial_std(plan: Plan, separate: bool = False) -> tuple[tuple[NDArray[np.float64], ...], ...]:
+    """Standard deviations ``(filters, rings)`` for each group of each block of the plan.
+
+    ``separate`` says that converging responses are not added, so that each path has to keep the
+    power by itself.
+    """
+    spectra, first = _ring_spectra(plan)
+    variances = _flatten(_equations(plan, first, len(spectra), separate), spectra)
+    std = np.sqrt(variances)
+    return tuple(
+        tuple(
+            std[first[block.name, g] :][: group.filters * group.rings].reshape(group.filters, -1)
+            for g, group in enumerate(block.groups)
+        )
+        for block in plan.blocks
+    )
+
+
+def _equations(
+    plan: Plan, first: dict[tuple[str, int], int], unknowns: int, separate: bool
+) -> NDArray[np.float64]:
+    """How much each unknown adds to each sum that has to keep its power: ``(sums, unknowns)``."""
+    sums: dict[object, NDArray[np.float64]] = {}
+    for i, row in enumerate(plan.rows):
+        for j, block in enumerate(row):
+            for path in block.paths:
+                target, source = block.outputs[path.target], block.inputs[path.source]
+                group = block.groups[path.group]
+                start = first[block.name, path.group] + path.filter * group.rings
+                # A real stream keeps the real part of a complex response: half of its power.
+                kept = 0.5 if target.real and not source.real else 1.0
+                key = (i, path.target, j, path.source) if separate else (i, path.target)
+                total = sums.setdefault(key, np.zeros(unknowns))
+                total[start : start + group.rings] += kept * source.multiplicity
+    return np.stack(list(sums.values()))
+
+
+def _ring_spectra(plan: Plan) -> tuple[NDArray[np.float64], dict[tuple[str, int], int]]:
+    """|Fourier transform|² of the filter behind every unknown, and where each group starts."""
+    spectra: list[NDArray[np.float64]] = []
+    first = {}
+    for block in plan.blocks:
+        for index, group in enumerate(block.groups):
+            first[block.name, index] = len(spectra)
+            transform = np.fft.fft2(plan.spec.basis(group.order), s=(_FREQUENCIES, _FREQUENCIES))
+            power = (np.abs(transform) ** 2).reshape(group.rings, -1)
+            spectra += [*power] * group.filters
+    return np.stack(spectra), first
+
+
+def _flatten(gain: NDArray[np.float64], spectra: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Variances v ≥ 0 with which Σ_u gain[e, u] · v[u] · spectra[u, f] is near 1 for all e, f."""
+    # Weigh frequencies as they occur: half as in white noise, half as in natural images (1/f²).
+    f = np.fft.fftfreq(_FREQUENCIES)
+    natural = 1 / (f[:, None] ** 2 + f[None, :] ** 2 + 1 / _FREQUENCIES**2)
+    weight = (0.5 / natural.size + 0.5 * natural / natural.sum()).reshape(-1)
+    uniform = 1 / gain.sum(axis=1).mean()
+    overlap = (spectra * weight) @ spectra.T
+    pull = _EVENNESS / len(spectra)
+    # In units of `uniform`, minimise the mean squared deviation: normal equations, by coordinates.
+    scaled = gain * uniform
+    a = np.einsum("eu,ev,uv->uv", scaled, scaled, overlap) / len(gain) + pull * np.eye(len(spectra))
+    b = (scaled.mean(axis=0) * (spectra @ weight)) + pull
+    v = np.ones(len(spectra))
+    for _ in range(_SWEEPS):
+        before = v.copy()
+        for u in range(len(v)):
+            v[u] = max(0.0, v[u] + (b[u] - a[u] @ v) / a[u, u])
+        if np.abs(v - before).max() < 1e-4:
+            break
+    return v * uniform

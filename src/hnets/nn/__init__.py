@@ -1,0 +1,21 @@
+"""Layers that hold parameters and call `hnets.functional`: use them as you use ``torch.nn``."""
+
+from hnets.nn.activation import Gated, HDropout2d, ModAct, ModReLU
+from hnets.nn.conv import HConv2d
+from hnets.nn.norm import HBatchNorm2d
+from hnets.nn.readout import GlobalMean, Magnitude
+from hnets.nn.sampling import HAvgPool2d, HBlurPool2d, HUpsample2d
+
+__all__ = [
+    "Gated",
+    "GlobalMean",
+    "HAvgPool2d",
+    "HBatchNorm2d",
+    "HBlurPool2d",
+    "HConv2d",
+    "HDropout2d",
+    "HUpsample2d",
+    "Magnitude",
+    "ModAct",
+    "ModReLU",
+]

@@ -1,0 +1,114 @@
+"""Nonlinearities and dropout, which act on magnitudes and leave phases alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets.streams import Streams, StreamsLike
+
+__all__ = ["Gated", "HDropout2d", "ModAct", "ModReLU"]
+
+
+class ModReLU(nn.Module):
+    """The paper's C-ReLU: ``relu(|z| + b) · z/|z|``, with one learned bias for each field.
+
+    >>> act = ModReLU("8x0 + 8x1")
+    >>> act.bias.shape
+    torch.Size([16])
+    """
+
+    def __init__(
+        self,
+        streams: StreamsLike,
+        eps: float = F.EPS,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_streams = self.out_streams = Streams(streams)
+        self.eps = eps
+        self.bias = nn.Parameter(torch.zeros(self.in_streams.fields, device=device, dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shrink (or with a positive bias, stretch) every complex number."""
+        self.in_streams.check(x, "ModReLU")
+        return F.modrelu(x, self.bias, self.in_streams, self.eps)
+
+    def extra_repr(self) -> str:
+        """The streams, for `print`."""
+        return str(self.in_streams)
+
+
+class ModAct(nn.Module):
+    """Any function of magnitudes: ``act(|z|) · z/|z|``, with ``act`` from R+ to R+.
+
+    >>> squash = ModAct("8x1", lambda r: r**2 / (1 + r**2))
+    >>> squash(torch.randn(2, 16, 5, 5)).shape
+    torch.Size([2, 16, 5, 5])
+    """
+
+    def __init__(
+        self, streams: StreamsLike, act: Callable[[Tensor], Tensor], eps: float = F.EPS
+    ) -> None:
+        super().__init__()
+        self.in_streams = self.out_streams = Streams(streams)
+        self.act, self.eps = act, eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the function to the magnitudes."""
+        self.in_streams.check(x, "ModAct")
+        return F.magnitude_act(x, self.act, self.in_streams, self.eps)
+
+    def extra_repr(self) -> str:
+        """The streams, for `print`."""
+        return str(self.in_streams)
+
+
+class Gated(nn.Module):
+    """Multiply every field by the sigmoid of a gate, a real channel of order 0 that comes with it.
+
+    The input holds the fields and then one gate for each, so a convolution before it is built with
+    ``HConv2d(..., gated.in_streams, ...)``:
+
+    >>> Gated("8x0 + 8x1").in_streams
+    Streams("8x0 + 8x1 + 16x0r")
+    """
+
+    def __init__(self, streams: StreamsLike) -> None:
+        super().__init__()
+        self.out_streams = Streams(streams)
+        self.in_streams = self.out_streams + f"{self.out_streams.fields}x0r"
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Gate the fields; the gates themselves do not come out."""
+        self.in_streams.check(x, "Gated")
+        fields, gates = x.split([self.out_streams.channels, self.out_streams.fields], dim=1)
+        return F.gate(fields, gates, self.out_streams)
+
+    def extra_repr(self) -> str:
+        """The streams, for `print`."""
+        return f"{self.in_streams} -> {self.out_streams}"
+
+
+class HDropout2d(nn.Module):
+    """In training, zero whole complex channels with probability ``p`` and scale up the others."""
+
+    def __init__(self, streams: StreamsLike, p: float = 0.5) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise ValueError(f"p is a probability from 0 up to but not including 1, got {p}")
+        self.in_streams = self.out_streams = Streams(streams)
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop channels in training; nothing otherwise."""
+        self.in_streams.check(x, "HDropout2d")
+        return F.dropout(x, self.p, self.in_streams, self.training)
+
+    def extra_repr(self) -> str:
+        """The streams and the probability, for `print`."""
+        return f"{self.in_streams}, p={self.p}"

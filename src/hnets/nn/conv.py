@@ -1,0 +1,191 @@
+"""The harmonic convolution: every path between streams in one real convolution."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets.basis import Rings
+from hnets.nn.filters import Combine, HarmonicFilters
+from hnets.paths import KernelSpec, Phase
+from hnets.streams import Streams, StreamsLike
+
+__all__ = ["FrozenHConv2d", "HConv2d"]
+
+
+class HConv2d(nn.Module):
+    """Cross-correlation with circular harmonics: ``Y_p = Σ_n W_{p−n} ⋆ F_n``.
+
+    When the input turns by θ, an output stream of order p turns by exp(ipθ). The learned values are
+    the radial profiles R and phase offsets β of filters ``R(r)·exp(i(mφ+β))``; a phase acts on
+    order m = 0 too, as a full rotation of a complex input.
+
+    >>> conv = HConv2d("3x0r", "8x0 + 8x1", kernel_size=5)
+    >>> conv(torch.randn(2, 3, 32, 32)).shape          # 8 + 8 complex channels: 32 real ones
+    torch.Size([2, 32, 28, 28])
+
+    Args:
+        in_streams: layout of the input, such as ``"8x0 + 8x1"``.
+        out_streams: layout of the output.
+        kernel_size: pixels along a side, odd or even. An even kernel has its centre of equivariance
+            between pixels.
+        stride: keeps every ``stride``-th centre of equivariance. They stay where a turn by 90
+            degrees puts them only if ``size + 2·padding − dilation·(kernel_size − 1) − 1`` is a
+            multiple of it.
+        padding: pixels added on each side: a number, a pair for height and width, or ``"same"``.
+        dilation: distance between the pixels of the kernel.
+        padding_mode: ``"zeros"`` or ``"reflect"``.
+        rings: ``"exact"`` (one weight for each distinct pixel distance: the paper's count) or
+            ``"gaussian"`` (rings at whole pixels, resampled). See `hnets.basis`.
+        sigma: width of the Gaussian of ``"gaussian"`` rings, in pixels.
+        phase: an offset per ``"filter"`` (the paper), per ``"ring"`` (spirals) or ``"none"``.
+        share: whether paths of equal |p − n| use the same filter, with W_{−m} = conj(W_m), as in
+            the paper; else one filter a path. Sharing is among neighbouring streams of equal
+            multiplicity.
+        conjugate: also add paths of order p + n that act on the conjugate of the input. With
+            ``share=False``, ``phase="ring"`` and a real order 0 they complete the space of
+            equivariant kernels.
+        combine: what to do with responses that converge on an output stream: ``"sum"`` them (the
+            paper), ``"stack"`` them (the attribute ``out_streams`` then has one copy of the outputs
+            for each input stream), or keep the one of largest magnitude (``"max"``).
+        device: where the parameters are made.
+        dtype: type of the parameters.
+    """
+
+    def __init__(
+        self,
+        in_streams: StreamsLike,
+        out_streams: StreamsLike,
+        kernel_size: int,
+        *,
+        stride: int = 1,
+        padding: int | tuple[int, int] | Literal["same"] = 0,
+        dilation: int = 1,
+        padding_mode: Literal["zeros", "reflect"] = "zeros",
+        rings: Rings = "exact",
+        sigma: float = 0.6,
+        phase: Phase = "filter",
+        share: bool = True,
+        conjugate: bool = False,
+        combine: Combine = "sum",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
+        for name, value in sizes.items():
+            if value != int(value) or value < 1:
+                raise ValueError(f"{name} is a whole number from 1, got {value!r}")
+        if combine not in ("sum", "stack", "max"):
+            raise ValueError(f'combine is "sum", "stack" or "max", got {combine!r}')
+        if padding_mode not in ("zeros", "reflect"):
+            raise ValueError(f'padding_mode is "zeros" or "reflect", got {padding_mode!r}')
+        self.in_streams, out = Streams(in_streams), Streams(out_streams)
+        self.out_streams = out * (len(self.in_streams) if combine == "stack" else 1)
+        self.kernel_size, self.stride, self.dilation = kernel_size, stride, dilation
+        self.padding, self.padding_mode = _padding(padding, kernel_size, dilation), padding_mode
+        self.combine = combine
+        spec = KernelSpec(kernel_size, rings, sigma, phase, share, conjugate)
+        self.filters = HarmonicFilters(self.in_streams, out, spec, combine, device, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve ``(batch, in channels, height, width)``."""
+        _check(x, self.in_streams)
+        response = F.hconv2d(
+            x,
+            self.filters(),
+            (self.stride, self.stride),
+            self.padding,
+            (self.dilation, self.dilation),
+            self.padding_mode,
+            self.filters.groups,
+        )
+        return _combine(response, self)
+
+    def reset_parameters(self) -> None:
+        """Draw new filters."""
+        self.filters.reset_parameters()
+
+    def extra_repr(self) -> str:
+        """The arguments, for `print`."""
+        return (
+            f"{self.in_streams} -> {self.out_streams}, kernel_size={self.kernel_size}, "
+            f"stride={self.stride}, padding={self.padding}, rings={self.filters.spec.rings!r}"
+        )
+
+
+class FrozenHConv2d(nn.Conv2d):
+    """An `HConv2d` whose kernel is assembled once: a plain convolution, for inference.
+
+    It keeps the harmonic filters beside the kernel, so that its state dict is that of the layer it
+    was made from, and assembles the kernel again when another one is loaded.
+    """
+
+    def __init__(self, layer: HConv2d) -> None:
+        kernel = layer.filters().detach()
+        groups = layer.filters.groups
+        super().__init__(
+            kernel.shape[1] * groups,
+            kernel.shape[0],
+            layer.kernel_size,
+            layer.stride,
+            layer.padding,
+            layer.dilation,
+            groups,
+            bias=False,
+            padding_mode=layer.padding_mode,
+            device="meta",
+        )
+        del self.weight
+        self.register_buffer("weight", kernel.contiguous(), persistent=False)
+        self.filters = layer.filters.requires_grad_(False)
+        self.in_streams, self.out_streams = layer.in_streams, layer.out_streams
+        self.combine = layer.combine
+        self.register_load_state_dict_post_hook(_assemble)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve ``(batch, in channels, height, width)``."""
+        _check(x, self.in_streams)
+        return _combine(super().forward(x), self)
+
+
+def _assemble(layer: FrozenHConv2d, _: object = None) -> None:
+    with torch.no_grad():
+        layer.weight.copy_(layer.filters())
+
+
+def _check(x: Tensor, streams: Streams) -> None:
+    streams.check(x, "HConv2d")
+    if x.dim() != 4:
+        raise ValueError(
+            "HConv2d expects an input of shape (batch, channels, height, width), "
+            f"got {tuple(x.shape)}"
+        )
+
+
+def _combine(response: Tensor, layer: HConv2d | FrozenHConv2d) -> Tensor:
+    if layer.combine != "max":
+        return response
+    paths = response.chunk(len(layer.in_streams), dim=1)
+    return F.largest(paths, layer.out_streams)
+
+
+def _padding(
+    padding: int | tuple[int, int] | str, kernel_size: int, dilation: int
+) -> tuple[int, int]:
+    if isinstance(padding, int):
+        padding = (padding, padding)
+    if padding == "same":
+        reach = dilation * (kernel_size - 1)
+        if reach % 2:
+            raise ValueError(
+                f'padding="same" needs an odd kernel_size, got {kernel_size}: an even one would '
+                "shift the centres of equivariance by half a pixel; give the padding as a number"
+            )
+        return reach // 2, reach // 2
+    if isinstance(padding, str) or len(padding) != 2 or min(padding) < 0:
+        raise ValueError(f'padding is "same", a number of pixels or two of them, got {padding!r}')
+    return padding

@@ -1,0 +1,140 @@
+"""The learned values of a harmonic convolution, and the plain kernel they stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets.initialisation import radial_std
+from hnets.paths import KernelSpec, Plan, plan
+from hnets.streams import Streams
+
+__all__ = ["Combine", "HarmonicFilters"]
+
+Combine = Literal["sum", "stack", "max"]
+
+
+class HarmonicFilters(nn.Module):
+    """Radial profiles and phase offsets of the filters ``R(r)·exp(i(mφ+β))`` of one layer.
+
+    Calling it gives the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
+    convolution that follows all paths. Where converging responses are not summed, each input stream
+    is a group of that convolution, with its own copy of the outputs.
+    """
+
+    radial: nn.ParameterDict
+    """By |order|: ``(filters, out, in, rings)``."""
+    phase: nn.ParameterDict
+    """By |order|: ``(filters, out, in, 1)``, or one value a ring."""
+
+    def __init__(
+        self,
+        in_streams: Streams,
+        out_streams: Streams,
+        spec: KernelSpec,
+        combine: Combine = "sum",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_streams, self.out_streams = in_streams, out_streams
+        self.spec, self.combine = spec, combine
+        alike = len({stream.channels for stream in in_streams}) == 1
+        self.groups = len(in_streams) if combine != "sum" and alike else 1
+
+        self.radial, self.phase = nn.ParameterDict(), nn.ParameterDict()
+        for block in self.plan.blocks:
+            _, out, _, into = block.shape
+            for group in block.groups:
+                shape = (group.filters, out, into)
+                radial = torch.empty(*shape, group.rings, device=device, dtype=dtype)
+                self.radial[group.name] = nn.Parameter(radial)
+                if group.phased:
+                    offsets = group.rings if spec.phase == "ring" else 1
+                    phase = torch.empty(*shape, offsets, device=device, dtype=dtype)
+                    self.phase[group.name] = nn.Parameter(phase)
+        # What forward needs of the plan, as plain values: (block, its groups and if phased, shape).
+        self._rows = tuple(
+            tuple((b.name, tuple((g.name, g.phased) for g in b.groups), b.shape) for b in row)
+            for row in self.plan.rows
+        )
+        self._set_constants()
+        self.reset_parameters()
+
+    @property
+    def plan(self) -> Plan:
+        """Which filter joins which streams."""
+        return plan(self.in_streams, self.out_streams, self.spec)
+
+    def reset_parameters(self) -> None:
+        """Draw radial weights that keep the power at every frequency, and phases in [0, 2π)."""
+        std = radial_std(self.plan, separate=self.combine != "sum")
+        with torch.no_grad():
+            for block, deviations in zip(self.plan.blocks, std, strict=True):
+                for group, deviation in zip(block.groups, deviations, strict=True):
+                    weight = self.radial[group.name]
+                    weight.normal_().mul_(torch.tensor(deviation).to(weight)[:, None, None, :])
+            for beta in self.phase.values():
+                beta.uniform_(0, 2 * math.pi)
+
+    def forward(self) -> Tensor:
+        """Assemble the kernel."""
+        device = self.get_buffer(f"mixing{self._rows[0][0][0]}").device.type
+        if torch.is_autocast_enabled(device):
+            # Autocast rounds the kernel in the convolution; assembling must not round it before.
+            with torch.autocast(device, enabled=False):
+                kernel = self._kernel()
+        else:
+            kernel = self._kernel()
+        if self.combine == "sum":
+            return kernel
+        columns = [kernel[:, where] for where in self.in_streams.slices]
+        if self.groups == 1:  # streams of different widths: zeros keep them apart
+            columns = [
+                nn.functional.pad(c, (0, 0, 0, 0, where.start, kernel.shape[1] - where.stop))
+                for c, where in zip(columns, self.in_streams.slices, strict=True)
+            ]
+        return torch.cat(columns)
+
+    def _kernel(self) -> Tensor:
+        return _cat([_cat([self._block(*b) for b in row], 1) for row in self._rows], 0)
+
+    def _block(
+        self, name: str, groups: tuple[tuple[str, bool], ...], shape: tuple[int, int, int, int]
+    ) -> Tensor:
+        return F.harmonic_kernel(
+            [self.radial[group] for group, _ in groups],
+            [self.phase[group] if phased else None for group, phased in groups],
+            [getattr(self, f"basis_{group}") for group, _ in groups],
+            getattr(self, f"mixing{name}"),
+            shape,
+            self.spec.kernel_size,
+        )
+
+    def _set_constants(self) -> None:
+        like = next(iter(self.radial.values()))
+        for block in self.plan.blocks:
+            constants = {f"basis_{g.name}": g.basis for g in block.groups}
+            constants[f"mixing{block.name}"] = block.mixing
+            for name, value in constants.items():
+                self.register_buffer(name, torch.tensor(value).to(like), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        # From float64 again: float32 constants made double would break exact equivariance.
+        self._set_constants()
+        return self
+
+    def extra_repr(self) -> str:
+        """The paths, for `print`."""
+        orders = sorted({group.order for block in self.plan.blocks for group in block.groups})
+        return f"|orders| {', '.join(map(str, orders))}"
+
+
+def _cat(parts: list[Tensor], dim: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

@@ -1,0 +1,110 @@
+"""Batch norm on magnitudes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets.streams import Streams, StreamsLike
+
+__all__ = ["FrozenHBatchNorm2d", "HBatchNorm2d"]
+
+
+class HBatchNorm2d(nn.Module):
+    """Batch norm on magnitudes with its ReLU: ``relu(BN(|z|)) · z/|z|``, the phase kept.
+
+    A magnitude has to stay non-negative, so the norm brings its ReLU: no nonlinearity follows it.
+
+    Args:
+        streams: layout of input and output.
+        norm_eps: added to the variance.
+        momentum: how far the running statistics move towards those of each batch.
+        sync: take the statistics over all processes under distributed training, on any backend.
+        eps: added to |z|² before it is divided by.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(
+        self,
+        streams: StreamsLike,
+        norm_eps: float = 1e-5,
+        momentum: float = 0.1,
+        sync: bool = False,
+        eps: float = F.EPS,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_streams = self.out_streams = Streams(streams)
+        self.norm_eps, self.momentum, self.sync, self.eps = norm_eps, momentum, sync, eps
+        fields = self.in_streams.fields
+        self.weight = nn.Parameter(torch.ones(fields, device=device, dtype=dtype))
+        self.bias = nn.Parameter(torch.zeros(fields, device=device, dtype=dtype))
+        self.register_buffer("running_mean", torch.zeros(fields, device=device, dtype=dtype))
+        self.register_buffer("running_var", torch.ones(fields, device=device, dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise, rectify, and put the phase back."""
+        self.in_streams.check(x, "HBatchNorm2d")
+        distributed = self.sync and self.training and torch.distributed.is_initialized()
+        return F.batch_magnitude_relu(
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.in_streams,
+            self.training,
+            self.momentum,
+            self.norm_eps,
+            self.eps,
+            torch.distributed.group.WORLD if distributed else None,
+        )
+
+    def extra_repr(self) -> str:
+        """The arguments, for `print`."""
+        return f"{self.in_streams}, momentum={self.momentum}" + (", sync" if self.sync else "")
+
+
+class FrozenHBatchNorm2d(nn.Module):
+    """An `HBatchNorm2d` in evaluation, its statistics folded once, with the same state dict."""
+
+    running_mean: Tensor
+    running_var: Tensor
+    weight: Tensor
+    bias: Tensor
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, norm: HBatchNorm2d) -> None:
+        super().__init__()
+        self.in_streams = self.out_streams = norm.in_streams
+        self.norm_eps, self.eps = norm.norm_eps, norm.eps
+        for name, value in norm.state_dict().items():
+            self.register_buffer(name, value)
+        for name in ("scale", "shift"):
+            self.register_buffer(name, torch.empty_like(norm.weight), persistent=False)
+        _fold(self)
+        self.register_load_state_dict_post_hook(_fold)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x · relu(scale + shift/|x|)``."""
+        self.in_streams.check(x, "HBatchNorm2d")
+        return F.magnitude_relu(x, self.scale, self.shift, self.in_streams, self.eps)
+
+    def extra_repr(self) -> str:
+        """The streams, for `print`."""
+        return str(self.in_streams)
+
+
+def _fold(norm: FrozenHBatchNorm2d, _: object = None) -> None:
+    scale, shift = F.fold_batch_norm(
+        norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.norm_eps
+    )
+    norm.scale.copy_(scale)
+    norm.shift.copy_(shift)

@@ -1,0 +1,238 @@
+"""Which channel of a plain tensor belongs to which rotation order.
+
+A feature map is an ordinary real tensor ``(batch, channels, height, width)``. Its layout is a
+small frozen value, known when a module is built, that never travels with the tensor:
+
+>>> s = Streams("8x0 + 8x1")       # 8 complex channels of order 0, then 8 of order 1
+>>> s.channels, s.fields           # real channels, complex channels
+(32, 16)
+>>> Streams("3x0r")                # three real channels of order 0: an RGB image
+Streams("3x0r")
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from typing import NamedTuple, Union, overload
+
+import torch
+from torch import Tensor
+
+__all__ = ["Run", "Stream", "Streams", "StreamsLike"]
+
+_TERM = re.compile(r"(\d+)x(-?\d+)(r?)")
+_EXAMPLE = (
+    '"8x0 + 8x1" (8 complex channels of order 0 and 8 of order 1) or "3x0r" (3 real channels)'
+)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Feature maps of one rotation order: ``multiplicity`` channels that turn as exp(i·order·θ).
+
+    >>> Stream(order=1, multiplicity=8)
+    Stream("8x1")
+    """
+
+    order: int
+    multiplicity: int
+    real: bool = False
+
+    def __post_init__(self) -> None:
+        if self.multiplicity < 1:
+            raise ValueError(
+                f'a stream needs at least one channel, got "{self._text}"; write {_EXAMPLE}'
+            )
+        if self.real and self.order != 0:
+            raise ValueError(
+                f'only order 0 can be real (real numbers cannot turn), got "{self._text}"; '
+                f'write "{self.multiplicity}x{self.order}" or "{self.multiplicity}x0r"'
+            )
+
+    @property
+    def _text(self) -> str:
+        return f"{self.multiplicity}x{self.order}{'r' if self.real else ''}"
+
+    @property
+    def parts(self) -> int:
+        """Real numbers per channel: 2 (real, imaginary), or 1 where the stream is real."""
+        return 1 if self.real else 2
+
+    @property
+    def channels(self) -> int:
+        """Real channels in the tensor."""
+        return self.parts * self.multiplicity
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f'Stream("{self._text}")'
+
+
+class Run(NamedTuple):
+    """``streams`` neighbouring streams that share their multiplicity and number of parts."""
+
+    streams: int
+    multiplicity: int
+    parts: int
+
+    @property
+    def channels(self) -> int:
+        """Real channels of the run in the tensor."""
+        return self.streams * self.parts * self.multiplicity
+
+    @property
+    def fields(self) -> int:
+        """Magnitudes of the run."""
+        return self.streams * self.multiplicity
+
+
+class Streams:
+    """An immutable sequence of `Stream`: the channel layout of a feature map.
+
+    Stream after stream; within a stream the real block, then the imaginary block. ``a + b`` is the
+    layout of ``torch.cat([x, y], dim=1)``, so an order may occur more than once.
+
+    >>> s = Streams("16x0r + 16x1 + 16x2")
+    >>> s[1:]
+    Streams("16x1 + 16x2")
+    >>> s + "4x-1" == Streams("16x0r + 16x1 + 16x2 + 4x-1")
+    True
+    >>> [stream.order for stream in s]
+    [0, 1, 2]
+    """
+
+    _streams: tuple[Stream, ...]
+    channels: int
+    """Real channels in the tensor."""
+    fields: int
+    """Channels that each have one magnitude: a complex one counts once."""
+    orders: tuple[int, ...]
+    """Distinct rotation orders, as they first occur."""
+    slices: tuple[slice, ...]
+    """Where each stream's real channels lie in the tensor."""
+    runs: tuple[Run, ...]
+    """Neighbouring streams of equal multiplicity and kind, which one view covers at once."""
+
+    def __init__(self, spec: StreamsLike) -> None:
+        streams = _parse(spec) if isinstance(spec, str) else tuple(spec)
+        if not streams or not all(isinstance(s, Stream) for s in streams):
+            raise ValueError(f"streams are text such as {_EXAMPLE} or Stream values, got {spec!r}")
+        ends = tuple(accumulate(s.channels for s in streams))
+        groups = groupby(streams, key=lambda s: (s.multiplicity, s.parts))
+        # Plain attributes, computed once: modules read them inside graphs that must not break.
+        self.__dict__.update(
+            _streams=streams,
+            channels=ends[-1],
+            fields=sum(s.multiplicity for s in streams),
+            orders=tuple(dict.fromkeys(s.order for s in streams)),
+            slices=tuple(slice(e - s.channels, e) for e, s in zip(ends, streams, strict=True)),
+            runs=tuple(Run(len(list(group)), *key) for key, group in groups),
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("Streams is a value and cannot be changed; build a new one")
+
+    def __reduce__(self) -> tuple[type[Streams], tuple[str]]:
+        return Streams, (str(self),)
+
+    # A sequence of streams -------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(self._streams)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    @overload
+    def __getitem__(self, index: int) -> Stream: ...
+    @overload
+    def __getitem__(self, index: slice) -> Streams: ...
+    def __getitem__(self, index: int | slice) -> Stream | Streams:
+        if isinstance(index, slice):
+            return Streams(self._streams[index])
+        return self._streams[index]
+
+    def __add__(self, other: StreamsLike) -> Streams:
+        return Streams(self._streams + Streams(other)._streams)
+
+    def __radd__(self, other: StreamsLike) -> Streams:
+        return Streams(other) + self
+
+    def __mul__(self, times: int) -> Streams:
+        return Streams(self._streams * times)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Streams) and self._streams == other._streams
+
+    def __hash__(self) -> int:
+        return hash(self._streams)
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self._streams))
+
+    def __repr__(self) -> str:
+        return f'Streams("{self}")'
+
+    # Acting ----------------------------------------------------------------------------------
+
+    def check(self, x: Tensor, who: str) -> None:
+        """Raise unless ``x`` is a floating-point tensor with these channels in dimension 1."""
+        if x.dim() < 2 or x.shape[1] != self.channels:
+            raise ValueError(
+                f"{who} expects {self} = {self.channels} channels in dimension 1, "
+                f"got an input of shape {tuple(x.shape)}"
+            )
+        if not x.is_floating_point():
+            raise TypeError(
+                f"{who} expects a floating-point input, got {x.dtype}; convert it with x.float()"
+            )
+
+    def rotate(self, x: Tensor, theta: float | Tensor) -> Tensor:
+        """Multiply every stream by exp(i·order·θ): what a turn of the input by θ does to it.
+
+        ``x`` is ``(batch, channels, ...)``; ``theta`` is in radians, counter-clockwise, one angle
+        or one for each element of the batch. The pixels stay where they are; see
+        `hnets.functional.rotate` for the action on a whole feature map.
+
+        >>> x = torch.tensor([[1.0, 0.0]])                   # the number 1, as a "1x1" stream
+        >>> Streams("1x1").rotate(x, torch.pi).round()       # turned by half a circle
+        tensor([[-1., -0.]])
+        """
+        self.check(x, "Streams.rotate")
+        theta = torch.as_tensor(theta, dtype=x.dtype, device=x.device)
+        if theta.dim() > 0:
+            theta = theta.reshape(-1, *[1] * (x.dim() - 1))
+        turned = []
+        for stream, where in zip(self, self.slices, strict=True):
+            part = x[:, where]
+            if stream.order != 0:
+                cos, sin = (stream.order * theta).cos(), (stream.order * theta).sin()
+                re, im = part.chunk(2, dim=1)
+                part = torch.cat([cos * re - sin * im, sin * re + cos * im], dim=1)
+            turned.append(part)
+        return torch.cat(turned, dim=1)
+
+
+StreamsLike = Union[str, Streams, Iterable[Stream]]  # noqa: UP007 - evaluated, holds a forward name
+
+
+def _parse(text: str) -> tuple[Stream, ...]:
+    streams = []
+    for term in text.split("+"):
+        match = _TERM.fullmatch(term.strip())
+        if match is None:
+            raise ValueError(
+                f'cannot read streams from "{text}": "{term.strip()}" is not a count, an x and a '
+                f"rotation order; write {_EXAMPLE}"
+            )
+        multiplicity, order, real = match.groups()
+        try:
+            streams.append(Stream(int(order), int(multiplicity), real == "r"))
+        except ValueError as error:
+            raise ValueError(f'cannot read streams from "{text}": {error}') from None
+    return tuple(streams)

@@ -1,0 +1,229 @@
+"""Check that a module turns with its input: ours, or your own.
+
+The test picture is a random band-limited function with a smooth edge, written down as a formula, so
+it can be turned by any angle without interpolation. The output picture cannot: its comparison at
+angles other than multiples of 90 degrees allows for the error that interpolating it makes, measured
+by turning it there and back.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets.streams import Stream, Streams, StreamsLike
+
+__all__ = ["Equivariance", "assert_equivariant", "band_limited", "equivariance_error"]
+
+ANGLES = (15.0, 30.0, 45.0, 60.0, 75.0, 90.0, 180.0, 270.0)
+_EXACT = 1e-9
+
+
+@dataclass(frozen=True)
+class Equivariance:
+    """How far outputs are from turning as they should: one row an angle, one column a stream."""
+
+    angles: tuple[float, ...]
+    streams: Streams
+    errors: tuple[tuple[float, ...], ...]
+    """‖f(turned x) − turned f(x)‖ / ‖f(x)‖ for each angle and stream."""
+    interpolation: tuple[tuple[float, ...], ...]
+    """The same for turning the output there and back: what resampling it costs."""
+
+    @property
+    def max(self) -> float:
+        """The largest error."""
+        return max(max(row) for row in self.errors)
+
+    def excess(self, tolerance: float) -> tuple[float, float, Stream, float, float]:
+        """The entry furthest above its bound: (error/bound, angle, stream, error, bound)."""
+        entries = []
+        for angle, errors, floors in zip(self.angles, self.errors, self.interpolation, strict=True):
+            for stream, error, floor in zip(self.streams, errors, floors, strict=True):
+                bound = _EXACT if _quarter_turn(angle) else tolerance + floor
+                entries.append((error / bound, angle, stream, error, bound))
+        # A NaN is not below any bound.
+        return max(entries, key=lambda entry: math.inf if math.isnan(entry[0]) else entry[0])
+
+    def __str__(self) -> str:
+        head = "angle   " + "".join(f"{s!s:>12}" for s in self.streams)
+        rows = [
+            f"{angle:5g}°  " + "".join(f"{error:12.2e}" for error in errors)
+            for angle, errors in zip(self.angles, self.errors, strict=True)
+        ]
+        return "\n".join([head, *rows])
+
+
+def equivariance_error(
+    module: nn.Module,
+    angles: Sequence[float] = ANGLES,
+    *,
+    in_streams: StreamsLike | None = None,
+    out_streams: StreamsLike | None = None,
+    size: int = 64,
+    wavelength: float = 16.0,
+    seed: int = 0,
+) -> Equivariance:
+    """Measure how a module's output follows turns of its input, stream by stream.
+
+    Runs a float64 copy of the module in evaluation mode. The output is ``(batch, channels)`` or
+    ``(batch, channels, height, width)``.
+
+    Args:
+        module: any module on plain tensors.
+        angles: in degrees, counter-clockwise.
+        in_streams: layout of the input; by default that of the first part which names it.
+        out_streams: layout of the output; by default that of the last part which names it.
+        size: height and width of the test picture.
+        wavelength: shortest wavelength in it, in pixels.
+        seed: which random picture.
+    """
+    into = _streams(module, in_streams, "in_streams", first=True)
+    out = _streams(module, out_streams, "out_streams", first=False)
+    net = copy.deepcopy(module).double().eval()
+    device = next((t.device for t in [*net.parameters(), *net.buffers()]), torch.device("cpu"))
+    errors, floors = [], []
+    with torch.no_grad():
+        straight = net(band_limited(into, size, 0.0, wavelength, seed).to(device))
+        _check_output(straight, out)
+        for angle in angles:
+            theta = math.radians(angle)
+            turned = net(band_limited(into, size, theta, wavelength, seed).to(device))
+            _check_output(turned, out)
+            expected, back = _turn(straight, theta, out), straight
+            if not _quarter_turn(angle):
+                back = _turn(expected, -theta, out)
+            errors.append(_distance(turned, expected, straight, out))
+            floors.append(_distance(back, straight, straight, out))
+    return Equivariance(tuple(angles), out, tuple(errors), tuple(floors))
+
+
+def assert_equivariant(
+    module: nn.Module,
+    angles: Sequence[float] = ANGLES,
+    *,
+    tolerance: float = 0.2,
+    in_streams: StreamsLike | None = None,
+    out_streams: StreamsLike | None = None,
+    size: int = 64,
+    wavelength: float = 16.0,
+    seed: int = 0,
+) -> None:
+    """Raise AssertionError unless the module is equivariant.
+
+    At multiples of 90 degrees the output must agree to 1e-9, at other angles to ``tolerance`` (of
+    the output's norm) plus what interpolation of the output costs. Arguments are those of
+    `equivariance_error`.
+
+    >>> from hnets import nn as hnn
+    >>> assert_equivariant(hnn.HConv2d("3x0r", "8x0 + 8x1", kernel_size=5))
+    """
+    report = equivariance_error(
+        module,
+        angles,
+        in_streams=in_streams,
+        out_streams=out_streams,
+        size=size,
+        wavelength=wavelength,
+        seed=seed,
+    )
+    ratio, angle, stream, error, bound = report.excess(tolerance)
+    if ratio <= 1:
+        return
+    hint = ""
+    if _quarter_turn(angle):
+        hint = (
+            "; a turn by 90 degrees is exact unless a layer breaks the symmetry, "
+            "or a stride or pooling does not divide the size evenly"
+        )
+    raise AssertionError(
+        f"{type(module).__name__} is not equivariant: at {angle:g} degrees stream {stream} of "
+        f"{report.streams} is off by {error:.3g} of its norm, allowed {bound:.3g}{hint}\n{report}"
+    )
+
+
+def band_limited(
+    streams: Streams, size: int, theta: float = 0.0, wavelength: float = 16.0, seed: int = 0
+) -> Tensor:
+    """A random smooth feature map, turned by θ radians exactly: ``(1, channels, size, size)``.
+
+    Sixteen plane waves a field, none shorter than ``wavelength`` pixels, under a round window that
+    falls to zero inside the picture; in float64.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    waves, fields = 16, streams.fields
+
+    def random(low: float, high: float) -> Tensor:
+        unit = torch.rand(fields, waves, generator=generator, dtype=torch.float64)
+        return low + (high - low) * unit
+
+    frequency, direction = 2 * math.pi / wavelength * random(0, 1).sqrt(), random(0, 2 * math.pi)
+    amplitude, shift = random(0, 1), random(0, 2 * math.pi)
+    offset = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
+    y, x = torch.meshgrid(-offset, offset, indexing="ij")
+    # The turned function at a point is the function at the point turned back.
+    along = direction[..., None, None] + theta
+    wave = frequency[..., None, None] * (along.cos() * x + along.sin() * y)  # (fields, waves, h, w)
+    wave = torch.polar(amplitude[..., None, None].expand_as(wave), wave + shift[..., None, None])
+    radius = torch.hypot(x, y) / (size / 2)
+    window = torch.cos(math.pi / 2 * ((radius - 0.3) / 0.6).clamp(0, 1)) ** 2
+    values = wave.sum(1) * window
+    parts, start = [], 0
+    for stream in streams:
+        block = values[start : start + stream.multiplicity]
+        parts += [block.real] if stream.real else [block.real, block.imag]
+        start += stream.multiplicity
+    return streams.rotate(torch.cat(parts)[None], theta)
+
+
+def _streams(module: nn.Module, given: StreamsLike | None, name: str, first: bool) -> Streams:
+    if given is not None:
+        return Streams(given)
+    found: list[Streams] = [
+        value for m in module.modules() if isinstance(value := getattr(m, name, None), Streams)
+    ]
+    if not found:
+        raise ValueError(
+            f"cannot tell the {name} of {type(module).__name__}: no part of it has that attribute; "
+            f'give {name}="3x0r" or the like'
+        )
+    own = getattr(module, name, None)
+    if isinstance(own, Streams):
+        return own
+    return found[0 if first else -1]
+
+
+def _check_output(y: Tensor, streams: Streams) -> None:
+    if y.dim() not in (2, 4) or y.shape[1] != streams.channels:
+        raise ValueError(
+            f"the output should have {streams} = {streams.channels} channels, as (batch, channels) "
+            f"or (batch, channels, height, width), got {tuple(y.shape)}; name its out_streams"
+        )
+
+
+def _turn(y: Tensor, theta: float, streams: Streams) -> Tensor:
+    return streams.rotate(y, theta) if y.dim() == 2 else F.rotate(y, theta, streams)
+
+
+def _quarter_turn(angle: float) -> bool:
+    return angle % 90 == 0
+
+
+def _distance(a: Tensor, b: Tensor, scale: Tensor, streams: Streams) -> tuple[float, ...]:
+    """Relative distance in every stream, inside the disc that stays in the picture when turned."""
+    inside = torch.ones((), dtype=a.dtype, device=a.device)
+    if a.dim() == 4:
+        offsets = [(torch.arange(n, device=a.device) - (n - 1) / 2) / (n / 2) for n in a.shape[2:]]
+        inside = (offsets[0][:, None].hypot(offsets[1][None, :]) < 1).to(a.dtype)
+    return tuple(
+        float(
+            ((a - b)[:, where] * inside).norm() / (scale[:, where] * inside).norm().clamp_min(1e-30)
+        )
+        for where in streams.slices
+    )
