@@ -119,7 +119,10 @@ class Streams:
     """Neighbouring streams of equal multiplicity and kind, which one view covers at once."""
 
     def __init__(self, spec: StreamsLike) -> None:
-        streams = _parse(spec) if isinstance(spec, str) else tuple(spec)
+        try:
+            streams = _parse(spec) if isinstance(spec, str) else tuple(spec)
+        except TypeError:  # not even a sequence
+            streams = ()
         if not streams or not all(isinstance(s, Stream) for s in streams):
             raise ValueError(f"streams are text such as {_EXAMPLE} or Stream values, got {spec!r}")
         ends = tuple(accumulate(s.channels for s in streams))
@@ -135,6 +138,9 @@ class Streams:
         )
 
     def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("Streams is a value and cannot be changed; build a new one")
+
+    def __delattr__(self, name: str) -> None:
         raise AttributeError("Streams is a value and cannot be changed; build a new one")
 
     def __reduce__(self) -> tuple[type[Streams], tuple[str]]:
