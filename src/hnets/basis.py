@@ -63,7 +63,9 @@ def harmonic_basis(
     True
     """
     if order < 0:
-        return harmonic_basis(kernel_size, -order, rings, sigma).conj()
+        mirrored = harmonic_basis(kernel_size, -order, rings, sigma).conj()
+        mirrored.setflags(write=False)
+        return mirrored
     if kernel_size < 1:
         raise ValueError(f"kernel_size is a whole number from 1, got {kernel_size}")
     if not sigma > 0:
