@@ -74,6 +74,8 @@ def harmonic_basis(
     below = [m for m in range(-order, order) if (order - m) % 4 == 0]
     if below:
         unwanted = np.concatenate([_content(kernel_size, m, rings, order + 2) for m in below])
+        if kernel_size % 2:
+            unwanted[:, kernel_size**2 // 2] = 0  # nothing is taken from the centre, which is 0
         filters -= filters @ np.linalg.pinv(unwanted, rcond=1e-9) @ unwanted
     power = (np.abs(filters) ** 2).sum(axis=1)
     kept = filters[power > 0.5] / np.sqrt(power[power > 0.5, None])

@@ -24,54 +24,45 @@ _SWEEPS = 500
 
 
 @lru_cache(maxsize=256)
-def radial_std(plan: Plan, separate: bool = False) -> tuple[tuple[NDArray[np.float64], ...], ...]:
-    """Standard deviations ``(filters, rings)`` for each group of each block of the plan.
+def radial_std(plan: Plan, separate: bool = False) -> tuple[NDArray[np.float64], ...]:
+    """Standard deviations of the radial weights of each block, one a column.
 
     ``separate`` says that converging responses are not added, so that each path has to keep the
     power by itself.
     """
-    spectra, first = _ring_spectra(plan)
-    variances = _flatten(_equations(plan, first, len(spectra), separate), spectra)
-    std = np.sqrt(variances)
-    return tuple(
-        tuple(
-            std[first[block.name, g] :][: group.filters * group.rings].reshape(group.filters, -1)
-            for g, group in enumerate(block.groups)
-        )
-        for block in plan.blocks
-    )
+    ends = np.cumsum([block.columns for block in plan.blocks])
+    std = np.sqrt(_flatten(_equations(plan, separate), _spectra(plan)))
+    return tuple(np.split(std, ends[:-1]))
 
 
-def _equations(
-    plan: Plan, first: dict[tuple[str, int], int], unknowns: int, separate: bool
-) -> NDArray[np.float64]:
-    """How much each unknown adds to each sum that has to keep its power: ``(sums, unknowns)``."""
+def _spectra(plan: Plan) -> NDArray[np.float64]:
+    """|Fourier transform|² of the filter behind every column of every block."""
+    spectra = []
+    for block in plan.blocks:
+        for each in block.filters:
+            harmonics = plan.spec.basis(each.order)
+            transform = np.fft.fft2(harmonics, s=(_FREQUENCIES, _FREQUENCIES))
+            spectra.append((np.abs(transform) ** 2).reshape(len(harmonics), -1))
+    return np.concatenate(spectra)
+
+
+def _equations(plan: Plan, separate: bool) -> NDArray[np.float64]:
+    """How much each column adds to each sum that has to keep its power: ``(sums, columns)``."""
+    total = sum(block.columns for block in plan.blocks)
     sums: dict[object, NDArray[np.float64]] = {}
+    start = 0
     for i, row in enumerate(plan.rows):
         for j, block in enumerate(row):
             for path in block.paths:
                 target, source = block.outputs[path.target], block.inputs[path.source]
-                group = block.groups[path.group]
-                start = first[block.name, path.group] + path.filter * group.rings
                 # A real stream keeps the real part of a complex response: half of its power.
                 kept = 0.5 if target.real and not source.real else 1.0
                 key = (i, path.target, j, path.source) if separate else (i, path.target)
-                total = sums.setdefault(key, np.zeros(unknowns))
-                total[start : start + group.rings] += kept * source.multiplicity
+                columns = block.filters[path.filter].columns
+                gain = sums.setdefault(key, np.zeros(total))
+                gain[start + columns.start : start + columns.stop] += kept * source.multiplicity
+            start += block.columns
     return np.stack(list(sums.values()))
-
-
-def _ring_spectra(plan: Plan) -> tuple[NDArray[np.float64], dict[tuple[str, int], int]]:
-    """|Fourier transform|² of the filter behind every unknown, and where each group starts."""
-    spectra: list[NDArray[np.float64]] = []
-    first = {}
-    for block in plan.blocks:
-        for index, group in enumerate(block.groups):
-            first[block.name, index] = len(spectra)
-            transform = np.fft.fft2(plan.spec.basis(group.order), s=(_FREQUENCIES, _FREQUENCIES))
-            power = (np.abs(transform) ** 2).reshape(group.rings, -1)
-            spectra += [*power] * group.filters
-    return np.stack(spectra), first
 
 
 def _flatten(gain: NDArray[np.float64], spectra: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,15 +1,12 @@
 """Which filter joins which streams: the plan of a harmonic convolution.
 
 Every pair of an input stream n and an output stream p is a *path*, and its filter has order p−n
-(`Path`). Filters of the same |order| use the same basis, so the learned values of a layer lie in
-one tensor an order (`Group`), and the plain convolution kernel is two constant linear maps away
-from them: the group's basis turns radial weights into the real and imaginary planes of its filters,
-and ``mixing`` puts the planes, with their signs, where the paths need them (`Block`).
+(`Path`). A filter is a radial weight for each ring its order can live on (`Filter`). The plain
+convolution kernel is a constant linear map away from the weights and their phases (`Block`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +19,7 @@ from numpy.typing import NDArray
 from hnets.basis import Rings, harmonic_basis, smallest_kernel
 from hnets.streams import Stream, Streams
 
-__all__ = ["Block", "Group", "KernelSpec", "Path", "Phase", "Plan", "plan"]
+__all__ = ["Block", "Filter", "KernelSpec", "Path", "Phase", "Plan", "plan"]
 
 Phase = Literal["filter", "ring", "none"]
 
@@ -48,6 +45,17 @@ class KernelSpec:
 
 
 @dataclass(frozen=True)
+class Filter:
+    """A learned filter: which columns of a block's radial weights are its rings."""
+
+    order: int
+    """Never negative: W_{−m} is the conjugate of W_m."""
+    phased: bool
+    """False where a phase would do nothing: between real streams, or where none was asked for."""
+    columns: slice
+
+
+@dataclass(frozen=True)
 class Path:
     """One filter's work, from one input stream of a block to one output stream."""
 
@@ -56,37 +64,32 @@ class Path:
     order: int
     conjugate: bool
     """Whether the filter acts on the conjugate of the input."""
-    group: int
     filter: int
-    """The filter it uses: this one of that group. Paths that share a filter name the same one."""
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """The filters of a block with the same |order|, and their radial weights in one tensor."""
-
-    name: str
-    """What it is called in a state dict: its |order|, and "r" where it joins real streams."""
-    order: int
-    phased: bool
-    """False where a phase would do nothing: between real streams, or where none was asked for."""
-    filters: int
-    rings: int
-    basis: NDArray[np.float64]
-    """``(coefficients, 2·k·k)``: from weights (times cos β, sin β if phased) to filter planes."""
+    """Which filter of the block; paths that share one name the same."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The part of the kernel between neighbouring streams of one multiplicity on either side."""
+    """The part of the kernel between neighbouring streams of one multiplicity on either side.
 
-    name: str
+    Its radial weights R are ``(out, in, columns)``, those of phased filters first. With phases β
+    they give the coefficients ``[R, or R·cos β where phased; R·sin β where phased]``, which
+    ``assembly`` turns into the kernel.
+    """
+
     outputs: Streams
     inputs: Streams
+    filters: tuple[Filter, ...]
     paths: tuple[Path, ...]
-    groups: tuple[Group, ...]
-    mixing: NDArray[np.float64]
-    """``(output parts · input parts, planes)``, with entries 0 and ±1."""
+    spread: NDArray[np.float64]
+    """``(phases, phased columns)``: 1 where a phase belongs to a column."""
+    assembly: NDArray[np.float64]
+    """``(columns + phased columns, output parts · input parts · k · k)``."""
+
+    @property
+    def columns(self) -> int:
+        """Radial weights for each pair of an output and an input channel."""
+        return sum(f.columns.stop - f.columns.start for f in self.filters)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -118,14 +121,7 @@ def plan(inputs: Streams, outputs: Streams, spec: KernelSpec) -> Plan:
     all is an error.
     """
     columns, lines = _equal_width(inputs), _equal_width(outputs)
-    # The usual layer is one block, and its state dict then reads radial.0, radial.1, ...
-    single = len(columns) == len(lines) == 1
-    rows = tuple(
-        tuple(
-            _block("" if single else f"_{i}{j}", out, into, spec) for j, into in enumerate(columns)
-        )
-        for i, out in enumerate(lines)
-    )
+    rows = tuple(tuple(_block(line, column, spec) for column in columns) for line in lines)
     for i, line in enumerate(lines):
         reached = {path.target for block in rows[i] for path in block.paths}
         _require_all(line, reached, inputs, spec)
@@ -153,28 +149,37 @@ def _require_all(streams: Streams, joined: set[int], others: Streams, spec: Kern
             )
 
 
-def _block(name: str, outputs: Streams, inputs: Streams, spec: KernelSpec) -> Block:
-    groups: dict[tuple[int, bool], list[object]] = {}  # (|order|, phased) -> keys of its filters
-    paths = []
+def _block(outputs: Streams, inputs: Streams, spec: KernelSpec) -> Block:
+    links: list[tuple[int, int, int, bool]] = []  # the paths, as the fields of Path go
+    keys: list[tuple[bool, int, bool, int, int]] = []  # and what their filters are told apart by
     for (target, out), (source, into), conjugate in _candidates(outputs, inputs, spec):
         order = out.order + into.order if conjugate else out.order - into.order
         if len(spec.basis(order)) == 0:
             continue
         # Re(R·exp(iβ)) between real streams is R·cos β: the phase would only repeat the weight.
         phased = spec.phase != "none" and not (out.real and into.real)
-        key: object = (target, source, conjugate)
+        user = (target, source)
         if spec.share:  # by |order|; a repeated order is a second set of streams, not the same one
-            key = (_occurrence(outputs, target), _occurrence(inputs, source), conjugate)
-        keys = groups.setdefault((abs(order), phased), [])
-        if key not in keys:
-            keys.append(key)
-        index = list(groups).index((abs(order), phased))
-        paths.append(Path(source, target, order, conjugate, index, keys.index(key)))
-    made = tuple(
-        _group(name, order, phased, len(keys), spec) for (order, phased), keys in groups.items()
+            user = (_occurrence(outputs, target), _occurrence(inputs, source))
+        links.append((source, target, order, conjugate))
+        keys.append((not phased, abs(order), conjugate, *user))  # sorts phased first, by order
+    distinct = sorted(set(keys))
+    ends = np.cumsum([len(spec.basis(key[1])) for key in distinct]).tolist()
+    filters = tuple(
+        Filter(order=key[1], phased=not key[0], columns=slice(start, end))
+        for key, start, end in zip(distinct, [0, *ends], ends, strict=False)
     )
-    mixing = _mixing(outputs, inputs, tuple(paths), made)
-    return Block(name, outputs, inputs, tuple(paths), made, mixing)
+    paths = tuple(
+        Path(*link, filter=distinct.index(key)) for link, key in zip(links, keys, strict=True)
+    )
+    return Block(
+        outputs,
+        inputs,
+        filters,
+        paths,
+        _spread(filters, spec),
+        _assembly(outputs, inputs, paths, filters, spec),
+    )
 
 
 def _candidates(
@@ -189,35 +194,51 @@ def _candidates(
 
 
 def _occurrence(streams: Streams, index: int) -> int:
-    return Counter(s.order for s in streams[:index])[streams[index].order] if index else 0
+    return sum(stream.order == streams[index].order for stream in list(streams)[:index])
 
 
-def _group(block: str, order: int, phased: bool, filters: int, spec: KernelSpec) -> Group:
-    kind = "" if phased or spec.phase == "none" else "r"
-    harmonics = spec.basis(order).reshape(-1, spec.kernel_size**2)  # (rings, k·k)
-    coefficients = [harmonics, 1j * harmonics] if phased else [harmonics]
-    planes = np.concatenate([np.concatenate([c.real, c.imag], axis=1) for c in coefficients])
-    return Group(f"{order}{kind}{block}", order, phased, filters, len(harmonics), planes)
+def _spread(filters: tuple[Filter, ...], spec: KernelSpec) -> NDArray[np.float64]:
+    phased = [f for f in filters if f.phased]
+    columns = phased[-1].columns.stop if phased else 0
+    if spec.phase == "ring":
+        return np.eye(columns)
+    spread = np.zeros((len(phased), columns))
+    for phase, each in enumerate(phased):
+        spread[phase, each.columns] = 1
+    return spread
 
 
-def _mixing(
-    outputs: Streams, inputs: Streams, paths: tuple[Path, ...], groups: tuple[Group, ...]
+def _assembly(
+    outputs: Streams,
+    inputs: Streams,
+    paths: tuple[Path, ...],
+    filters: tuple[Filter, ...],
+    spec: KernelSpec,
 ) -> NDArray[np.float64]:
-    """Put filter planes into the real matrices that multiply (re, im) of the input.
+    """Add up what every coefficient gives to every path's part of the kernel.
 
-    A filter K acts on F as [[Re K, −Im K], [Im K, Re K]], on the conjugate of F as
-    [[Re K, Im K], [Im K, −Re K]], and W_{−m} = conj(W_m) flips the sign of Im K.
+    A filter K acts on F as the real matrix [[Re K, −Im K], [Im K, Re K]] on (re, im), and on the
+    conjugate of F as [[Re K, Im K], [Im K, −Re K]].
     """
     row_of = np.cumsum([0, *(s.parts for s in outputs)])
     column_of = np.cumsum([0, *(s.parts for s in inputs)])
-    first_plane = np.cumsum([0, *(2 * g.filters for g in groups)])
-    mixing = np.zeros((row_of[-1], column_of[-1], first_plane[-1]))
+    columns = max((f.columns.stop for f in filters), default=0)
+    phased = max((f.columns.stop for f in filters if f.phased), default=0)
+    size = spec.kernel_size
+    assembly = np.zeros((columns + phased, row_of[-1], column_of[-1], size, size))
     for path in paths:
-        re = first_plane[path.group] + 2 * path.filter
-        im_sign = -1 if path.order < 0 else 1
-        for a in range(outputs[path.target].parts):
-            for b in range(inputs[path.source].parts):
-                sign = -1 if b and (a if path.conjugate else not a) else 1
-                plane, sign = (re, sign) if a == b else (re + 1, sign * im_sign)
-                mixing[row_of[path.target] + a, column_of[path.source] + b, plane] += sign
-    return mixing.reshape(-1, mixing.shape[-1])
+        used = filters[path.filter]
+        harmonics = spec.basis(used.order)
+        parts = [(used.columns, harmonics)]
+        if used.phased:
+            sines = slice(columns + used.columns.start, columns + used.columns.stop)
+            parts.append((sines, 1j * harmonics))
+        for where, values in parts:
+            kernel = values.conj() if path.order < 0 else values
+            for a in range(outputs[path.target].parts):
+                for b in range(inputs[path.source].parts):
+                    minus = b == 1 and (a == 1 if path.conjugate else a == 0)
+                    part = kernel.real if a == b else kernel.imag
+                    block = assembly[where, row_of[path.target] + a, column_of[path.source] + b]
+                    block += -part if minus else part
+    return assembly.reshape(len(assembly), -1)

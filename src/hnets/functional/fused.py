@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from hnets.functional import _cpu
+from hnets.functional import _cpu, plain
 from hnets.streams import Streams
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ class _MagnitudeReLU(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, scale, shift = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            again = plain.magnitude_relu(x, scale, shift, ctx.streams, ctx.eps)
+            return *_differentiable((x, scale, shift), again, grads[0]), None, None
         grad_x, sums = _backend(x).backward(grads[0], x, scale, shift, ctx.streams, ctx.eps)
         grad_scale, grad_shift = sums.to(scale.dtype)
         return grad_x, grad_scale, grad_shift, None, None
@@ -106,15 +109,21 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
         deviation = (var + norm_eps).sqrt()
         scale = weight / deviation
         shift = bias - scale * mean
-        ctx.save_for_backward(x, scale, shift, mean, deviation)
+        ctx.save_for_backward(x, weight, bias, scale, shift, mean, deviation)
         ctx.streams, ctx.eps, ctx.group, ctx.count = streams, eps, group, count
+        ctx.norm_eps = norm_eps
         y = backend.forward(x, scale, shift, streams, eps)
         ctx.mark_non_differentiable(mean, var)
         return y, mean, var, count
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, scale, shift, mean, deviation = ctx.saved_tensors
+        x, weight, bias, scale, shift, mean, deviation = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            again, *_ = plain.batch_magnitude_relu(
+                x, weight, bias, ctx.streams, ctx.norm_eps, ctx.eps, ctx.group
+            )
+            return *_differentiable((x, weight, bias), again, grads[0]), None, None, None, None
         backend, common = _backend(x), (x, scale, shift, ctx.streams, ctx.eps)
         sums = backend.backward_sums(grads[0], *common)
         grad_scale, grad_shift = sums.to(scale.dtype)
@@ -125,6 +134,15 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
         extra = torch.stack([scale * all_shift - mean * slope, slope])  # c₁, c₂
         grad_x, _ = backend.backward(grads[0], *common, extra=extra, sums=False)
         return grad_x, grad_weight, grad_shift, None, None, None, None
+
+
+def _differentiable(
+    inputs: tuple[Tensor, ...], output: Tensor, grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Gradients that can be differentiated again, which ``create_graph=True`` asks for."""
+    wanted = [value for value in inputs if value.requires_grad]
+    grads = iter(torch.autograd.grad(output, wanted, grad, create_graph=True))
+    return tuple(next(grads) if value.requires_grad else None for value in inputs)
 
 
 def _over_processes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -21,9 +22,16 @@ def views(x: Tensor, streams: Streams) -> Iterator[tuple[Run, Tensor]]:
         start += run.channels
 
 
-def fields_of_runs(values: Tensor, streams: Streams) -> tuple[Tensor, ...]:
-    """Split values that stand one a field ``(..., fields)`` by the runs of the layout."""
-    return values.split([run.fields for run in streams.runs], dim=-1)
+def fields_of_runs(values: Tensor, streams: Streams, dim: int = -1) -> tuple[Tensor, ...]:
+    """Split values that stand one a field, along ``dim``, by the runs of the layout."""
+    if len(streams.runs) == 1:
+        return (values,)
+    ends = accumulate(run.fields for run in streams.runs)
+    # One view a run: `split` would be a sequence in an ONNX graph.
+    return tuple(
+        values.narrow(dim, end - run.fields, run.fields)
+        for run, end in zip(streams.runs, ends, strict=True)
+    )
 
 
 def per_field(values: Tensor, run: Run, x: Tensor) -> Tensor:

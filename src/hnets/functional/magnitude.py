@@ -15,8 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hnets.functional import fused
-from hnets.functional.layout import fields_of_runs, join, per_field, views
+from hnets.functional import fused, plain
+from hnets.functional.layout import fields_of_runs, join, views
+from hnets.functional.plain import fold_batch_norm, square
 from hnets.streams import Streams
 
 if TYPE_CHECKING:
@@ -49,10 +50,9 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
         if run.parts == 1:
             parts.append(view.abs().flatten(1, 3))
             continue
-        re, im = view.unbind(2)
-        square = re * re + im * im
-        zero = square == 0
-        parts.append(square.masked_fill(zero, 1).sqrt().masked_fill(zero, 0).flatten(1, 2))
+        power = view.select(2, 0).square() + view.select(2, 1).square()
+        zero = power == 0
+        parts.append(power.masked_fill(zero, 1).sqrt().masked_fill(zero, 0).flatten(1, 2))
     return join(parts)
 
 
@@ -65,15 +65,8 @@ def magnitude_relu(
     x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float = EPS
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, with one scale and one shift for each field."""
-    if fused.usable(x):
-        return fused.magnitude_relu(x, scale, shift, streams, eps)
-    parts = []
-    scales, shifts = fields_of_runs(scale, streams), fields_of_runs(shift, streams)
-    for (run, view), a, b in zip(views(x, streams), scales, shifts, strict=True):
-        inverse = _square(view, eps).rsqrt()
-        factor = F.relu(per_field(a, run, x) + per_field(b, run, x) * inverse)
-        parts.append((view * factor.unsqueeze(2)).to(x.dtype).flatten(1, 3))
-    return join(parts)
+    form = fused if fused.usable(x) else plain
+    return form.magnitude_relu(x, scale, shift, streams, eps)
 
 
 def batch_magnitude_relu(
@@ -94,34 +87,20 @@ def batch_magnitude_relu(
     In training it uses the statistics of the batch (over all processes of ``group``, if given) and
     moves the running ones, in place, towards them.
     """
-    if not training or x.numel() == 0:
+    if not training or (x.numel() == 0 and group is None):
         folded = fold_batch_norm(running_mean, running_var, weight, bias, norm_eps)
         return magnitude_relu(x, *folded, streams, eps)
-    count: float | Tensor = x.numel() // x.shape[1]
-    if count == 1 and group is None:
+    if x.numel() == x.shape[1] and group is None:
         raise ValueError(
             "batch norm in training needs more than one value for each channel, "
             f"got an input of shape {tuple(x.shape)}; use a larger batch or call .eval()"
         )
-    if fused.usable(x):
-        y, mean, var, count = fused.batch_magnitude_relu(
-            x, weight, bias, streams, norm_eps, eps, group
-        )
-    else:
-        mean, var = _moments(x, streams, eps)
-        y = magnitude_relu(x, *fold_batch_norm(mean, var, weight, bias, norm_eps), streams, eps)
+    form = fused if fused.usable(x) else plain
+    y, mean, var, count = form.batch_magnitude_relu(x, weight, bias, streams, norm_eps, eps, group)
     with torch.no_grad():
         running_mean.lerp_(mean.to(running_mean.dtype), momentum)
-        running_var.lerp_(var.to(running_var.dtype) * (count / (count - 1)), momentum)
+        running_var.lerp_((var * (count / (count - 1))).to(running_var.dtype), momentum)
     return y
-
-
-def fold_batch_norm(
-    mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, norm_eps: float
-) -> tuple[Tensor, Tensor]:
-    """The scale and shift with which `magnitude_relu` is batch norm with these statistics."""
-    scale = weight * (var + norm_eps).rsqrt()
-    return scale, bias - scale * mean
 
 
 def magnitude_act(
@@ -130,7 +109,7 @@ def magnitude_act(
     """``act(|x|) · x/|x|`` for any function of magnitudes, applied to ``(batch, fields, ...)``."""
     parts = []
     for run, view in views(x, streams):
-        length = _square(view, eps).sqrt()
+        length = square(view, eps).sqrt()
         value = act(length.flatten(1, 2)).unflatten(1, (run.streams, run.multiplicity))
         parts.append((view * (value / length).unsqueeze(2)).to(x.dtype).flatten(1, 3))
     return join(parts)
@@ -160,23 +139,10 @@ def largest(responses: Sequence[Tensor], streams: Streams) -> Tensor:
 
 
 def _times_fields(x: Tensor, factors: Tensor, streams: Streams) -> Tensor:
-    sizes = [run.fields for run in streams.runs]
     parts = [
         (view * factor.unflatten(1, (run.streams, run.multiplicity)).unsqueeze(2)).flatten(1, 3)
-        for (run, view), factor in zip(views(x, streams), factors.split(sizes, dim=1), strict=True)
+        for (run, view), factor in zip(
+            views(x, streams), fields_of_runs(factors, streams, dim=1), strict=True
+        )
     ]
     return join(parts)
-
-
-def _square(view: Tensor, eps: float) -> Tensor:
-    """|z|² + eps of a view, in at least float32: half precision would lose eps."""
-    wide = view.float() if view.dtype.itemsize < 4 else view
-    return wide.square().sum(2) + eps
-
-
-def _moments(x: Tensor, streams: Streams, eps: float) -> tuple[Tensor, Tensor]:
-    """Mean and variance of every field's magnitude over batch and pixels."""
-    lengths = join([_square(view, eps).sqrt().flatten(1, 2) for _, view in views(x, streams)])
-    dims = [0, *range(2, x.dim())]
-    var, mean = torch.var_mean(lengths, dims, correction=0)
-    return mean, var

@@ -186,6 +186,6 @@ def _padding(
                 "shift the centres of equivariance by half a pixel; give the padding as a number"
             )
         return reach // 2, reach // 2
-    if isinstance(padding, str) or len(padding) != 2 or min(padding) < 0:
+    if not isinstance(padding, tuple) or len(padding) != 2 or min(padding) < 0:
         raise ValueError(f'padding is "same", a number of pixels or two of them, got {padding!r}')
     return padding

@@ -28,9 +28,9 @@ class HarmonicFilters(nn.Module):
     """
 
     radial: nn.ParameterDict
-    """By |order|: ``(filters, out, in, rings)``."""
+    """By the number of a block of the plan ``(out, in, columns)``; usually there is one block."""
     phase: nn.ParameterDict
-    """By |order|: ``(filters, out, in, 1)``, or one value a ring."""
+    """By the number of a block ``(out, in, phases)``; absent where no filter has a phase."""
 
     def __init__(
         self,
@@ -48,20 +48,16 @@ class HarmonicFilters(nn.Module):
         self.groups = len(in_streams) if combine != "sum" and alike else 1
 
         self.radial, self.phase = nn.ParameterDict(), nn.ParameterDict()
-        for block in self.plan.blocks:
+        for number, block in enumerate(self.plan.blocks):
             _, out, _, into = block.shape
-            for group in block.groups:
-                shape = (group.filters, out, into)
-                radial = torch.empty(*shape, group.rings, device=device, dtype=dtype)
-                self.radial[group.name] = nn.Parameter(radial)
-                if group.phased:
-                    offsets = group.rings if spec.phase == "ring" else 1
-                    phase = torch.empty(*shape, offsets, device=device, dtype=dtype)
-                    self.phase[group.name] = nn.Parameter(phase)
-        # What forward needs of the plan, as plain values: (block, its groups and if phased, shape).
+            for values, each in ((self.radial, block.columns), (self.phase, len(block.spread))):
+                if each:
+                    empty = torch.empty(out, into, each, device=device, dtype=dtype)
+                    values[str(number)] = nn.Parameter(empty)
+        # What forward needs of the plan, as plain values: for every row, (block, shape).
+        numbers = iter(range(len(self.plan.rows) * len(self.plan.rows[0])))
         self._rows = tuple(
-            tuple((b.name, tuple((g.name, g.phased) for g in b.groups), b.shape) for b in row)
-            for row in self.plan.rows
+            tuple((str(next(numbers)), block.shape) for block in row) for row in self.plan.rows
         )
         self._set_constants()
         self.reset_parameters()
@@ -75,16 +71,14 @@ class HarmonicFilters(nn.Module):
         """Draw radial weights that keep the power at every frequency, and phases in [0, 2π)."""
         std = radial_std(self.plan, separate=self.combine != "sum")
         with torch.no_grad():
-            for block, deviations in zip(self.plan.blocks, std, strict=True):
-                for group, deviation in zip(block.groups, deviations, strict=True):
-                    weight = self.radial[group.name]
-                    weight.normal_().mul_(torch.tensor(deviation).to(weight)[:, None, None, :])
+            for number, weight in self.radial.items():
+                weight.normal_().mul_(torch.tensor(std[int(number)]).to(weight))
             for beta in self.phase.values():
                 beta.uniform_(0, 2 * math.pi)
 
     def forward(self) -> Tensor:
         """Assemble the kernel."""
-        device = self.get_buffer(f"mixing{self._rows[0][0][0]}").device.type
+        device = next(iter(self.radial.values())).device.type
         if torch.is_autocast_enabled(device):
             # Autocast rounds the kernel in the convolution; assembling must not round it before.
             with torch.autocast(device, enabled=False):
@@ -104,25 +98,21 @@ class HarmonicFilters(nn.Module):
     def _kernel(self) -> Tensor:
         return _cat([_cat([self._block(*b) for b in row], 1) for row in self._rows], 0)
 
-    def _block(
-        self, name: str, groups: tuple[tuple[str, bool], ...], shape: tuple[int, int, int, int]
-    ) -> Tensor:
-        return F.harmonic_kernel(
-            [self.radial[group] for group, _ in groups],
-            [self.phase[group] if phased else None for group, phased in groups],
-            [getattr(self, f"basis_{group}") for group, _ in groups],
-            getattr(self, f"mixing{name}"),
-            shape,
-            self.spec.kernel_size,
-        )
+    def _block(self, number: str, shape: tuple[int, int, int, int]) -> Tensor:
+        size = self.spec.kernel_size
+        assembly = getattr(self, f"assembly{number}")
+        if number not in self.radial:  # no ring can carry what would join these streams
+            return assembly.new_zeros(shape[0] * shape[1], shape[2] * shape[3], size, size)
+        phase = self.phase[number] if number in self.phase else None
+        spread = getattr(self, f"spread{number}")
+        return F.harmonic_kernel(self.radial[number], phase, spread, assembly, shape, size)
 
     def _set_constants(self) -> None:
         like = next(iter(self.radial.values()))
-        for block in self.plan.blocks:
-            constants = {f"basis_{g.name}": g.basis for g in block.groups}
-            constants[f"mixing{block.name}"] = block.mixing
-            for name, value in constants.items():
-                self.register_buffer(name, torch.tensor(value).to(like), persistent=False)
+        for number, block in enumerate(self.plan.blocks):
+            for name, value in (("spread", block.spread), ("assembly", block.assembly)):
+                constant = torch.tensor(value).to(like)
+                self.register_buffer(f"{name}{number}", constant, persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
@@ -132,7 +122,7 @@ class HarmonicFilters(nn.Module):
 
     def extra_repr(self) -> str:
         """The paths, for `print`."""
-        orders = sorted({group.order for block in self.plan.blocks for group in block.groups})
+        orders = sorted({each.order for block in self.plan.blocks for each in block.filters})
         return f"|orders| {', '.join(map(str, orders))}"
 
 
