@@ -1,4 +1,4 @@
-"""``x · relu(scale + shift/|x|)`` and its batch norm in operations that torch differentiates itself.
+"""``x · relu(scale + shift/|x|)`` and its batch norm, in operations that autograd understands.
 
 What compiled and exported graphs, function transforms and second derivatives take; `fused` is the
 faster form of the same functions, and they agree to rounding.
