@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cost", "LayerCost", "cost", "matching_width"]
 
+_WHOLE = (HConv2d, FrozenHConv2d)
+
 
 @dataclass(frozen=True)
 class LayerCost:
@@ -86,25 +88,40 @@ def cost(module: nn.Module, input_shape: tuple[int, ...]) -> Cost:
     >>> report.parameters, report.multiplications
     (33347, 92649200)
     """
+    parts = _counted(module)
     outputs: dict[nn.Module, tuple[int, ...]] = {}
-    counted = _counted(module)
+    multiplications = dict.fromkeys(parts.values(), 0)
 
-    def note(layer: nn.Module, _: Any, output: Tensor) -> None:
-        outputs[layer] = tuple(output.shape[1:])
+    def note(part: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        if isinstance(output, Tensor):
+            outputs[part] = tuple(output.shape[1:])
+            multiplications[part] += _multiplications(part, args, output)
 
-    hooks = [layer.register_forward_hook(note) for layer in counted.values()]
-    example = next((p for p in module.parameters() if p.is_floating_point()), torch.empty(0))
+    hooks = [part.register_forward_hook(note) for part in multiplications]
+    like = next((p for p in module.parameters() if p.is_floating_point()), torch.empty(0))
     was_training = {m: m.training for m in module.modules()}
     try:
         module.eval()
         with torch.no_grad():
-            module(torch.zeros(1, *input_shape, dtype=example.dtype, device=example.device))
+            module(torch.zeros(1, *input_shape, dtype=like.dtype, device=like.device))
     finally:
         for hook in hooks:
             hook.remove()
         for part, mode in was_training.items():
             part.training = mode
-    return Cost(tuple(_layer(name, m, outputs.get(m, ())) for name, m in counted.items()))
+    return Cost(
+        tuple(
+            LayerCost(
+                name,
+                type(part).__name__,
+                _streams(part),
+                outputs.get(part, ()),
+                sum(p.numel() for p in part.parameters(recurse=isinstance(part, _WHOLE))),
+                multiplications[part],
+            )
+            for name, part in parts.items()
+        )
+    )
 
 
 def matching_width(cnn_width: int, orders: int) -> int:
@@ -122,33 +139,38 @@ def matching_width(cnn_width: int, orders: int) -> int:
 
 
 def _counted(module: nn.Module) -> dict[str, nn.Module]:
-    """The parts that learn something, a harmonic convolution being one part with its filters."""
+    """The parts that hold values of their own, a harmonic convolution being one with its filters.
+
+    A part that occurs twice is one entry: its parameters are shared, its multiplications are not.
+    """
     parts: dict[str, nn.Module] = {}
+    inside: set[nn.Module] = set()
     for name, part in module.named_modules():
-        whole = isinstance(part, HConv2d | FrozenHConv2d)
-        inside = any(name.startswith(f"{outer}.") for outer in parts if outer)
-        if whole or (not inside and next(part.parameters(recurse=False), None) is not None):
+        if isinstance(part, _WHOLE):
+            inside.update(set(part.modules()) - {part})
+        if part not in inside and (
+            isinstance(part, _WHOLE) or next(part.parameters(recurse=False), None) is not None
+        ):
             parts[name] = part
     return parts
 
 
-def _layer(name: str, part: nn.Module, output: tuple[int, ...]) -> LayerCost:
-    whole = isinstance(part, HConv2d | FrozenHConv2d)
-    parameters = sum(p.numel() for p in part.parameters(recurse=whole))
-    pixels = 1
-    for side in output[1:]:
-        pixels *= side
-    multiplications = 0
+def _multiplications(part: nn.Module, args: tuple[Any, ...], output: Tensor) -> int:
+    """Those of one call, for one element of its batch."""
     if isinstance(part, HConv2d):
         into = part.in_streams.channels // part.filters.groups
-        out = part.filters.out_streams.channels * (
-            1 if part.combine == "sum" else len(part.in_streams)
-        )
-        multiplications = pixels * part.kernel_size**2 * into * out
-    elif isinstance(part, nn.Conv2d):
-        multiplications = pixels * part.weight.numel()
-    elif isinstance(part, nn.Linear):
-        multiplications = part.weight.numel()
+        copies = 1 if part.combine == "sum" else len(part.in_streams)
+        out = part.filters.out_streams.channels * copies
+        return part.kernel_size**2 * into * out * output[0, 0].numel()
+    if isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        return part.weight.numel() * output[0, 0].numel()
+    if isinstance(part, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d):
+        return part.weight.numel() * args[0][0, 0].numel()
+    if isinstance(part, nn.Linear):
+        return part.weight.numel() * output[0, ..., 0].numel()
+    return 0
+
+
+def _streams(part: nn.Module) -> str:
     ends = [str(getattr(part, end, "")) for end in ("in_streams", "out_streams")]
-    streams = " → ".join(dict.fromkeys(ends))
-    return LayerCost(name, type(part).__name__, streams, output, parameters, multiplications)
+    return " → ".join(dict.fromkeys(ends))
