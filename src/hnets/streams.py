@@ -194,9 +194,10 @@ class Streams:
                 f"got an input of shape {tuple(x.shape)}"
             )
         if not x.is_floating_point():
-            raise TypeError(
-                f"{who} expects a floating-point input, got {x.dtype}; convert it with x.float()"
-            )
+            advice = "convert it with x.float()"
+            if x.is_complex():
+                advice = "put its parts into channels: torch.cat([x.real, x.imag], 1)"
+            raise TypeError(f"{who} expects a floating-point input, got {x.dtype}; {advice}")
 
     def rotate(self, x: Tensor, theta: float | Tensor) -> Tensor:
         """Multiply every stream by exp(i·order·θ): what a turn of the input by θ does to it.

@@ -52,6 +52,10 @@ class InvariantLogits(nn.Module):
         self.in_streams, self.out_streams = self.magnitude.in_streams, self.magnitude.out_streams
         self.bias = nn.Parameter(torch.zeros(self.out_streams.fields))
 
+    def reset_parameters(self) -> None:
+        """Start again, with biases of 0."""
+        nn.init.zeros_(self.bias)
+
     def forward(self, x: Tensor) -> Tensor:
         """``(batch, channels, height, width)`` to ``(batch, classes)``."""
         logits: Tensor = self.mean(self.magnitude(x))

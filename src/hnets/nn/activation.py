@@ -38,6 +38,10 @@ class ModReLU(nn.Module):
         self.in_streams.check(x, "ModReLU")
         return F.modrelu(x, self.bias, self.in_streams, self.eps)
 
+    def reset_parameters(self) -> None:
+        """Start again, with biases of 0."""
+        nn.init.zeros_(self.bias)
+
     def extra_repr(self) -> str:
         """The streams, for `print`."""
         return str(self.in_streams)
@@ -86,8 +90,8 @@ class Gated(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Gate the fields; the gates themselves do not come out."""
         self.in_streams.check(x, "Gated")
-        fields, gates = x.split([self.out_streams.channels, self.out_streams.fields], dim=1)
-        return F.gate(fields, gates, self.out_streams)
+        channels = self.out_streams.channels
+        return F.gate(x[:, :channels], x[:, channels:], self.out_streams)
 
     def extra_repr(self) -> str:
         """The streams, for `print`."""

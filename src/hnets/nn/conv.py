@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.basis import Rings
+from hnets.nn.checks import rank, whole
 from hnets.nn.filters import Combine, HarmonicFilters
 from hnets.paths import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
@@ -75,20 +77,17 @@ class HConv2d(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
-        for name, value in sizes.items():
-            if value != int(value) or value < 1:
-                raise ValueError(f"{name} is a whole number from 1, got {value!r}")
+        self.kernel_size = whole(kernel_size, "kernel_size")
+        self.stride, self.dilation = whole(stride, "stride"), whole(dilation, "dilation")
         if combine not in ("sum", "stack", "max"):
             raise ValueError(f'combine is "sum", "stack" or "max", got {combine!r}')
         if padding_mode not in ("zeros", "reflect"):
             raise ValueError(f'padding_mode is "zeros" or "reflect", got {padding_mode!r}')
         self.in_streams, out = Streams(in_streams), Streams(out_streams)
         self.out_streams = out * (len(self.in_streams) if combine == "stack" else 1)
-        self.kernel_size, self.stride, self.dilation = kernel_size, stride, dilation
-        self.padding, self.padding_mode = _padding(padding, kernel_size, dilation), padding_mode
-        self.combine = combine
-        spec = KernelSpec(kernel_size, rings, sigma, phase, share, conjugate)
+        self.padding = _padding(padding, self.kernel_size, self.dilation)
+        self.padding_mode, self.combine = padding_mode, combine
+        spec = KernelSpec(self.kernel_size, rings, sigma, phase, share, conjugate)
         self.filters = HarmonicFilters(self.in_streams, out, spec, combine, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -125,7 +124,8 @@ class FrozenHConv2d(nn.Conv2d):
     """
 
     def __init__(self, layer: HConv2d) -> None:
-        kernel = layer.filters().detach()
+        with torch.no_grad():
+            kernel = layer.filters()
         groups = layer.filters.groups
         super().__init__(
             kernel.shape[1] * groups,
@@ -141,9 +141,10 @@ class FrozenHConv2d(nn.Conv2d):
         )
         del self.weight
         self.register_buffer("weight", kernel.contiguous(), persistent=False)
-        self.filters = layer.filters.requires_grad_(False)
+        self.filters = layer.filters
         self.in_streams, self.out_streams = layer.in_streams, layer.out_streams
         self.combine = layer.combine
+        self.requires_grad_(False).train(layer.training)
         self.register_load_state_dict_post_hook(_assemble)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -151,19 +152,26 @@ class FrozenHConv2d(nn.Conv2d):
         _check(x, self.in_streams)
         return _combine(super().forward(x), self)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        before = self.weight.dtype
+        super()._apply(fn, recurse)
+        if self.weight.dtype.itemsize > before.itemsize:
+            _assemble(self)  # the digits that the kernel did not have
+        return self
+
 
 def _assemble(layer: FrozenHConv2d, _: object = None) -> None:
     with torch.no_grad():
-        layer.weight.copy_(layer.filters())
+        kernel = layer.filters()
+        if (kernel.device, kernel.dtype) == (layer.weight.device, layer.weight.dtype):
+            layer.weight.copy_(kernel)
+        else:  # loaded with assign=True
+            layer.weight = kernel
 
 
 def _check(x: Tensor, streams: Streams) -> None:
+    rank(x, "HConv2d")
     streams.check(x, "HConv2d")
-    if x.dim() != 4:
-        raise ValueError(
-            "HConv2d expects an input of shape (batch, channels, height, width), "
-            f"got {tuple(x.shape)}"
-        )
 
 
 def _combine(response: Tensor, layer: HConv2d | FrozenHConv2d) -> Tensor:
@@ -173,11 +181,7 @@ def _combine(response: Tensor, layer: HConv2d | FrozenHConv2d) -> Tensor:
     return F.largest(paths, layer.out_streams)
 
 
-def _padding(
-    padding: int | tuple[int, int] | str, kernel_size: int, dilation: int
-) -> tuple[int, int]:
-    if isinstance(padding, int):
-        padding = (padding, padding)
+def _padding(padding: object, kernel_size: int, dilation: int) -> tuple[int, int]:
     if padding == "same":
         reach = dilation * (kernel_size - 1)
         if reach % 2:
@@ -186,6 +190,8 @@ def _padding(
                 "shift the centres of equivariance by half a pixel; give the padding as a number"
             )
         return reach // 2, reach // 2
-    if not isinstance(padding, tuple) or len(padding) != 2 or min(padding) < 0:
-        raise ValueError(f'padding is "same", a number of pixels or two of them, got {padding!r}')
-    return padding
+    pair = (padding, padding) if isinstance(padding, int) else padding
+    match pair:
+        case (int(down), int(across)) if down >= 0 and across >= 0:
+            return down, across
+    raise ValueError(f'padding is "same", a number of pixels or two of them, got {padding!r}')

@@ -61,6 +61,7 @@ class HarmonicFilters(nn.Module):
         )
         self._set_constants()
         self.reset_parameters()
+        self.register_load_state_dict_post_hook(_follow)
 
     @property
     def plan(self) -> Plan:
@@ -103,7 +104,7 @@ class HarmonicFilters(nn.Module):
         assembly = getattr(self, f"assembly{number}")
         if number not in self.radial:  # no ring can carry what would join these streams
             return assembly.new_zeros(shape[0] * shape[1], shape[2] * shape[3], size, size)
-        phase = self.phase[number] if number in self.phase else None
+        phase = self.phase.get(number)
         spread = getattr(self, f"spread{number}")
         return F.harmonic_kernel(self.radial[number], phase, spread, assembly, shape, size)
 
@@ -124,6 +125,13 @@ class HarmonicFilters(nn.Module):
         """The paths, for `print`."""
         orders = sorted({each.order for block in self.plan.blocks for each in block.filters})
         return f"|orders| {', '.join(map(str, orders))}"
+
+
+def _follow(filters: HarmonicFilters, _: object = None) -> None:
+    """Bring the constants to where a state dict loaded with ``assign=True`` has put the rest."""
+    radial, constant = next(filters.parameters()), next(filters.buffers())
+    if (radial.device, radial.dtype) != (constant.device, constant.dtype):
+        filters._set_constants()
 
 
 def _cat(parts: list[Tensor], dim: int) -> Tensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
@@ -42,16 +45,17 @@ class HBatchNorm2d(nn.Module):
         super().__init__()
         self.in_streams = self.out_streams = Streams(streams)
         self.norm_eps, self.momentum, self.sync, self.eps = norm_eps, momentum, sync, eps
-        fields = self.in_streams.fields
-        self.weight = nn.Parameter(torch.ones(fields, device=device, dtype=dtype))
-        self.bias = nn.Parameter(torch.zeros(fields, device=device, dtype=dtype))
-        self.register_buffer("running_mean", torch.zeros(fields, device=device, dtype=dtype))
-        self.register_buffer("running_var", torch.ones(fields, device=device, dtype=dtype))
+        empty = torch.empty(self.in_streams.fields, device=device, dtype=dtype)
+        self.weight, self.bias = nn.Parameter(empty), nn.Parameter(empty.clone())
+        self.register_buffer("running_mean", empty.clone())
+        self.register_buffer("running_var", empty.clone())
+        self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise, rectify, and put the phase back."""
         self.in_streams.check(x, "HBatchNorm2d")
-        distributed = self.sync and self.training and torch.distributed.is_initialized()
+        together = self.sync and self.training and torch.distributed.is_available()
+        together = together and torch.distributed.is_initialized()
         return F.batch_magnitude_relu(
             x,
             self.running_mean,
@@ -63,8 +67,20 @@ class HBatchNorm2d(nn.Module):
             self.momentum,
             self.norm_eps,
             self.eps,
-            torch.distributed.group.WORLD if distributed else None,
+            torch.distributed.group.WORLD if together else None,
         )
+
+    def reset_parameters(self) -> None:
+        """Start again: weights 1, biases 0, and no statistics."""
+        with torch.no_grad():
+            self.weight.fill_(1)
+            self.bias.zero_()
+        self.reset_running_stats()
+
+    def reset_running_stats(self) -> None:
+        """Forget the batches that were seen: mean 0, variance 1."""
+        self.running_mean.zero_()
+        self.running_var.fill_(1)
 
     def extra_repr(self) -> str:
         """The arguments, for `print`."""
@@ -76,8 +92,6 @@ class FrozenHBatchNorm2d(nn.Module):
 
     running_mean: Tensor
     running_var: Tensor
-    weight: Tensor
-    bias: Tensor
     scale: Tensor
     shift: Tensor
 
@@ -85,10 +99,12 @@ class FrozenHBatchNorm2d(nn.Module):
         super().__init__()
         self.in_streams = self.out_streams = norm.in_streams
         self.norm_eps, self.eps = norm.norm_eps, norm.eps
-        for name, value in norm.state_dict().items():
-            self.register_buffer(name, value)
+        self.weight, self.bias = norm.weight, norm.bias
+        for name in ("running_mean", "running_var"):
+            self.register_buffer(name, norm.get_buffer(name))
         for name in ("scale", "shift"):
-            self.register_buffer(name, torch.empty_like(norm.weight), persistent=False)
+            self.register_buffer(name, torch.empty_like(norm.running_mean), persistent=False)
+        self.requires_grad_(False).train(norm.training)
         _fold(self)
         self.register_load_state_dict_post_hook(_fold)
 
@@ -97,14 +113,20 @@ class FrozenHBatchNorm2d(nn.Module):
         self.in_streams.check(x, "HBatchNorm2d")
         return F.magnitude_relu(x, self.scale, self.shift, self.in_streams, self.eps)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        before = self.scale.dtype
+        super()._apply(fn, recurse)
+        if self.scale.dtype.itemsize > before.itemsize:
+            _fold(self)  # the digits that were not there
+        return self
+
     def extra_repr(self) -> str:
         """The streams, for `print`."""
         return str(self.in_streams)
 
 
 def _fold(norm: FrozenHBatchNorm2d, _: object = None) -> None:
-    scale, shift = F.fold_batch_norm(
-        norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.norm_eps
-    )
-    norm.scale.copy_(scale)
-    norm.shift.copy_(shift)
+    with torch.no_grad():
+        norm.scale, norm.shift = F.fold_batch_norm(
+            norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.norm_eps
+        )

@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from hnets import functional as F
+from hnets.nn.checks import picture
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["GlobalMean", "Magnitude"]
@@ -58,4 +59,5 @@ class GlobalMean(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Average over height and width."""
+        picture(x, "GlobalMean")
         return x.mean((2, 3))

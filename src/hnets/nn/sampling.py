@@ -8,12 +8,15 @@ centre stays one of symmetry as long as s divides its height and width.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Self
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from hnets import functional as F
+from hnets.nn.checks import picture, whole
 
 __all__ = ["HAvgPool2d", "HBlurPool2d", "HUpsample2d"]
 
@@ -27,10 +30,11 @@ class HAvgPool2d(nn.Module):
 
     def __init__(self, kernel_size: int) -> None:
         super().__init__()
-        self.kernel_size = _whole(kernel_size, "kernel_size")
+        self.kernel_size = whole(kernel_size, "kernel_size")
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool ``(batch, channels, height, width)``."""
+        picture(x, "HAvgPool2d")
         return functional.avg_pool2d(x, self.kernel_size)
 
     def extra_repr(self) -> str:
@@ -53,16 +57,24 @@ class HBlurPool2d(nn.Module):
 
     def __init__(self, stride: int = 2, sigma: float | None = None) -> None:
         super().__init__()
-        self.stride = _whole(stride, "stride")
+        self.stride = whole(stride, "stride")
         self.sigma = stride / 3 if sigma is None else sigma
         if not self.sigma > 0:
             raise ValueError(f"sigma is a width in pixels above 0, got {sigma}")
-        size = stride + 2 * math.ceil(2 * self.sigma)
-        window = F.gaussian_window(size, self.sigma)
-        self.register_buffer("window", window.to(torch.get_default_dtype()), persistent=False)
+        window = self._gaussian().to(torch.get_default_dtype())
+        self.register_buffer("window", window, persistent=False)
+
+    def _gaussian(self) -> Tensor:
+        return F.gaussian_window(self.stride + 2 * math.ceil(2 * self.sigma), self.sigma)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self.window = self._gaussian().to(self.window)  # all its digits, and some after to_empty()
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool ``(batch, channels, height, width)``."""
+        picture(x, "HBlurPool2d")
         return F.blur_pool2d(x, self.window, self.stride)
 
     def extra_repr(self) -> str:
@@ -79,10 +91,11 @@ class HUpsample2d(nn.Module):
 
     def __init__(self, scale: int = 2) -> None:
         super().__init__()
-        self.scale = _whole(scale, "scale")
+        self.scale = whole(scale, "scale")
 
     def forward(self, x: Tensor) -> Tensor:
         """Enlarge ``(batch, channels, height, width)``."""
+        picture(x, "HUpsample2d")
         return functional.interpolate(
             x, scale_factor=float(self.scale), mode="bilinear", align_corners=False
         )
@@ -90,9 +103,3 @@ class HUpsample2d(nn.Module):
     def extra_repr(self) -> str:
         """The factor, for `print`."""
         return str(self.scale)
-
-
-def _whole(value: int, name: str) -> int:
-    if value != int(value) or value < 1:
-        raise ValueError(f"{name} is a whole number from 1, got {value!r}")
-    return value
