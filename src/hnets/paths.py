@@ -241,4 +241,4 @@ def _assembly(
                     part = kernel.real if a == b else kernel.imag
                     block = assembly[where, row_of[path.target] + a, column_of[path.source] + b]
                     block += -part if minus else part
-    return assembly.reshape(len(assembly), -1)
+    return assembly.reshape(columns + phased, row_of[-1] * column_of[-1] * size**2)

@@ -43,7 +43,10 @@ def usable(x: Tensor) -> bool:
 
 def magnitude_relu(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float) -> Tensor:
     """``x · relu(scale + shift/|x|)``, one scale and one shift a field."""
-    y: Tensor = _MagnitudeReLU.apply(x, scale, shift, streams, eps)
+    if torch.is_grad_enabled():
+        y: Tensor = _MagnitudeReLU.apply(x, scale, shift, streams, eps)
+        return y
+    y = _backend(x).forward(x, scale, shift, streams, eps)
     return y
 
 
@@ -132,7 +135,7 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
         all_scale, all_shift = sums.to(scale.dtype) / ctx.count
         slope = scale * (all_scale - mean * all_shift) / deviation**2
         extra = torch.stack([scale * all_shift - mean * slope, slope])  # c₁, c₂
-        grad_x, _ = backend.backward(grads[0], *common, extra=extra, sums=False)
+        grad_x, _ = backend.backward(grads[0], *common, extra)
         return grad_x, grad_weight, grad_shift, None, None, None, None
 
 
