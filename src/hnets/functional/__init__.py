@@ -17,7 +17,13 @@ from hnets.functional.magnitude import (
     magnitude_relu,
     modrelu,
 )
-from hnets.functional.sampling import blur_pool2d, gaussian_window, rotate, rotate_pixels
+from hnets.functional.sampling import (
+    blur_pool2d,
+    gaussian_window,
+    mean_pool2d,
+    rotate,
+    rotate_pixels,
+)
 
 __all__ = [
     "EPS",
@@ -33,6 +39,7 @@ __all__ = [
     "magnitude",
     "magnitude_act",
     "magnitude_relu",
+    "mean_pool2d",
     "modrelu",
     "rotate",
     "rotate_pixels",

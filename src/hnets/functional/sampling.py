@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hnets.functional import fused
 from hnets.streams import Streams
 
-__all__ = ["blur_pool2d", "gaussian_window", "rotate", "rotate_pixels"]
+__all__ = ["blur_pool2d", "gaussian_window", "mean_pool2d", "rotate", "rotate_pixels"]
 
 
 def rotate_pixels(x: Tensor, theta: float, mode: str = "bicubic") -> Tensor:
@@ -39,6 +41,50 @@ def rotate_pixels(x: Tensor, theta: float, mode: str = "bicubic") -> Tensor:
 def rotate(x: Tensor, theta: float, streams: Streams, mode: str = "bicubic") -> Tensor:
     """What a turn of the input by θ does to a feature map: pixels move and phases turn."""
     return streams.rotate(rotate_pixels(x, theta, mode), theta)
+
+
+def mean_pool2d(x: Tensor, size: int) -> Tensor:
+    """Means of non-overlapping squares; rows and columns that do not fill one are cut off.
+
+    ``avg_pool2d`` keeps its input for a gradient that does not depend on it, and is slow on CPU.
+
+    >>> mean_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), 2)
+    tensor([[[[1.5000]]]])
+    """
+    if fused.usable(x) and x.shape[2] >= size and x.shape[3] >= size:
+        pooled: Tensor = _MeanPool.apply(x, size)
+        return pooled
+    return F.avg_pool2d(x, size)
+
+
+class _MeanPool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, size: int) -> Tensor:
+        ctx.shape, ctx.size = x.shape, size
+        if x.device.type != "cpu" or x.dtype.itemsize < 4:
+            return F.avg_pool2d(x, size)
+        height, width = (side // size * size for side in x.shape[2:])
+        # Whole rows first: their sums are vectorised, and leave less for the strided ones.
+        rows = [x[:, :, i:height:size, :width] for i in range(size)]
+        total = rows[0] + rows[1] if size > 1 else rows[0].clone()
+        for row in rows[2:]:
+            total += row
+        columns = [total[..., i::size] for i in range(size)]
+        pooled = columns[0] + columns[1] if size > 1 else total
+        for column in columns[2:]:
+            pooled += column
+        return pooled.mul_(1 / size**2)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        size, (batch, channels, height, width) = ctx.size, ctx.shape
+        share = grads[0] / size**2
+        rows = share.repeat_interleave(size, dim=3).unsqueeze(3)
+        spread = rows.expand(-1, -1, -1, size, -1).reshape(
+            batch, channels, share.shape[2] * size, share.shape[3] * size
+        )
+        margin = (0, width - spread.shape[3], 0, height - spread.shape[2])
+        return F.pad(spread, margin) if any(margin) else spread, None
 
 
 def gaussian_window(size: int, sigma: float) -> Tensor:

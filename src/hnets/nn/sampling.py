@@ -35,7 +35,7 @@ class HAvgPool2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Pool ``(batch, channels, height, width)``."""
         picture(x, "HAvgPool2d")
-        return functional.avg_pool2d(x, self.kernel_size)
+        return F.mean_pool2d(x, self.kernel_size)
 
     def extra_repr(self) -> str:
         """The size, for `print`."""
