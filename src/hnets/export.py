@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from torch.export import Dim, ExportedProgram
 
 from hnets.nn import HBatchNorm2d, HConv2d
 from hnets.nn.conv import FrozenHConv2d
 from hnets.nn.norm import FrozenHBatchNorm2d
 
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
 __all__ = ["freeze", "onnx", "program"]
+
+_FREE = {0: "batch", 2: "height", 3: "width"}
+"""Dimensions of the input that an exported network leaves open."""
 
 
 def freeze(module: nn.Module) -> nn.Module:
@@ -28,52 +39,93 @@ def freeze(module: nn.Module) -> nn.Module:
     >>> fast(torch.zeros(1, 1, 28, 28)).shape
     torch.Size([1, 10])
     """
-    return _frozen(copy.deepcopy(module).eval().requires_grad_(False))
+    return _frozen(copy.deepcopy(module).eval().requires_grad_(False), {})
 
 
-def _frozen(module: nn.Module) -> nn.Module:
-    if isinstance(module, HConv2d):
-        return FrozenHConv2d(module).eval()
-    if isinstance(module, HBatchNorm2d):
-        return FrozenHBatchNorm2d(module).eval()
-    for name, child in module.named_children():
-        setattr(module, name, _frozen(child))
-    return module
+def _frozen(module: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
+    """The module with its parts replaced, where a part that occurs twice stays one."""
+    if module not in done:
+        # A subclass that computes something else is left as it is.
+        if isinstance(module, HConv2d) and type(module).forward is HConv2d.forward:
+            done[module] = FrozenHConv2d(module)
+        elif isinstance(module, HBatchNorm2d) and type(module).forward is HBatchNorm2d.forward:
+            done[module] = FrozenHBatchNorm2d(module)
+        else:
+            done[module] = module
+            for name, child in module._modules.items():
+                if child is not None:
+                    setattr(module, name, _frozen(child, done))
+    return done[module]
 
 
-def program(module: nn.Module, shape: tuple[int, int, int, int]) -> ExportedProgram:
-    """Trace with `torch.export`, free in batch, height and width; ``shape`` is an example."""
-    example = _example(module, shape)
-    return torch.export.export(
-        module.eval(), (example,), dynamic_shapes=({0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO},)
-    )
+def program(module: nn.Module, shape: tuple[int, ...]) -> ExportedProgram:
+    """The frozen network as a `torch.export` program, free in batch, height and width.
+
+    ``shape`` is one valid example of ``(batch, channels, height, width)``.
+    """
+    if len(shape) != 4 or min(shape) < 1:
+        raise ValueError(f"shape is (batch, channels, height, width), got {shape}")
+    frozen = freeze(module)
+    like = next((t for t in _tensors(frozen) if t.is_floating_point()), torch.empty(0))
+    # A batch of one would be taken for a constant.
+    example = torch.zeros(max(2, shape[0]), *shape[1:], dtype=like.dtype, device=like.device)
+    free = dict.fromkeys(_FREE, torch.export.Dim.AUTO)
+    return torch.export.export(frozen, (example,), dynamic_shapes=(free,))
 
 
-def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, int, int, int]) -> Path:
+def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]) -> Path:
     """Write an ONNX file, free in batch, height and width; ``shape`` is one valid example.
 
-    The file appears under its name only when it is complete.
+    The network is frozen first. Its input is called ``input``, its output ``output`` (or
+    ``output0``, ``output1``, ...). The file appears under its name only when it is complete.
     """
     try:
         import onnxscript  # noqa: F401 - what torch.onnx needs, asked for before any work
+        from onnx_ir.passes.common import ClearMetadataAndDocStringPass
     except ImportError:
         raise ImportError('ONNX export needs more packages: pip install "hnets[export]"') from None
     path = Path(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder of {path} does not exist; make it first")
-    exported = torch.onnx.export(program(freeze(module), shape), dynamo=True, verbose=False)
-    assert exported is not None
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file in it")
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnx-") as folder:
         part = Path(folder) / path.name
-        exported.save(part)
+        with _quiet():
+            traced = program(module, shape)
+            outputs = len(traced.graph_signature.user_outputs)
+            exported = torch.onnx.export(
+                traced,
+                input_names=["input"],
+                output_names=["output"] if outputs == 1 else [f"output{i}" for i in range(outputs)],
+                dynamic_shapes=(_FREE,),
+                dynamo=True,
+                verbose=False,
+            )
+            assert exported is not None
+            # Every node quotes the stack that made it, with the paths of this machine.
+            ClearMetadataAndDocStringPass()(exported.model)
+            exported.save(part)
         part.replace(path)
     return path
 
 
-def _example(module: nn.Module, shape: tuple[int, int, int, int]) -> torch.Tensor:
-    if len(shape) != 4:
-        raise ValueError(f"shape is (batch, channels, height, width), got {shape}")
-    values = next(iter([*module.parameters(), *module.buffers()]), torch.empty(0))
-    # A batch of one would be taken for a constant.
-    batch = max(2, shape[0])
-    return torch.zeros(batch, *shape[1:], dtype=values.dtype, device=values.device)
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what exporters say to their own developers; errors still come through."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _tensors(module: nn.Module) -> Iterator[torch.Tensor]:
+    return chain(module.parameters(), module.buffers())
