@@ -207,11 +207,16 @@ def _walk(events: list[Any]) -> Iterator[Any]:
         yield from _walk(event.children)
 
 
-def training_step(net: nn.Module, batch: int, device: str | torch.device = "cpu") -> Step:
-    """One step of Adam on random digits (batch, 1, 28, 28): forward, loss, backward, update."""
+def training_step(
+    net: nn.Module, batch: int, device: str | torch.device = "cpu", capturable: bool = False
+) -> Step:
+    """One step of Adam on random digits (batch, 1, 28, 28): forward, loss, backward, update.
+
+    `capturable` keeps all of Adam on the device, as a CUDA graph needs it.
+    """
     net = net.to(device).train()
     images, labels = random_digits(batch, device)
-    optimiser = torch.optim.Adam(net.parameters(), lr=1e-4)
+    optimiser = torch.optim.Adam(net.parameters(), lr=1e-4, capturable=capturable)
 
     def step() -> None:
         nn.functional.cross_entropy(net(images), labels).backward()

@@ -64,10 +64,61 @@ def batch_magnitude_relu(
     return y, mean, var, count
 
 
+def assembles(radial: Tensor) -> bool:
+    """Whether `assemble` serves here: elsewhere a few operations do it."""
+    return (
+        radial.device.type == "cuda"
+        and _HAS_TRITON
+        and radial.dtype == torch.float32
+        and radial.shape[-1] <= 64
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
+def assemble(
+    radial: Tensor,
+    phase: Tensor | None,
+    spread: Tensor,
+    assembly: Tensor,
+    shape: tuple[int, int, int, int],
+    pixels: int,
+) -> Tensor:
+    """The kernel ``(out channels, in channels, pixels)`` from radial weights and phases."""
+    if phase is None:
+        phase = radial.new_empty(*radial.shape[:2], 0)
+    kernel: Tensor = _Assemble.apply(radial, phase, spread, assembly, shape, pixels)
+    return kernel
+
+
 def _backend(x: Tensor) -> ModuleType:
     if x.device.type == "cpu":
         return _cpu
     return import_module("hnets.functional._triton")
+
+
+class _Assemble(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        radial: Tensor,
+        phase: Tensor,
+        spread: Tensor,
+        assembly: Tensor,
+        shape: tuple[int, int, int, int],
+        pixels: int,
+    ) -> Tensor:
+        ctx.save_for_backward(radial, phase, spread, assembly)
+        ctx.sizes = (shape, pixels)
+        kernel: Tensor = _backend(radial).assemble(radial, phase, spread, assembly, shape, pixels)
+        return kernel
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        tensors = ctx.saved_tensors
+        backend = _backend(grads[0])
+        grad_radial, grad_phase = backend.assemble_backward(grads[0], *tensors, *ctx.sizes)
+        return grad_radial, grad_phase, None, None, None, None
 
 
 class _MagnitudeReLU(torch.autograd.Function):

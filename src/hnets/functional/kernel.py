@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hnets.functional import fused
+
 __all__ = ["harmonic_kernel", "hconv2d"]
 
 
@@ -23,6 +25,9 @@ def harmonic_kernel(
     the paper's R(r)·exp(i(mφ+β)), and one real convolution with the kernel computes
     Y_p = Σ_n W_{p−n} ⋆ F_n for all p at once.
     """
+    if fused.assembles(radial):
+        flat = fused.assemble(radial, phase, spread, assembly, shape, kernel_size**2)
+        return flat.unflatten(-1, (kernel_size, kernel_size))
     coefficients = radial
     if phase is not None:
         beta = phase @ spread  # (out, in, phased columns)

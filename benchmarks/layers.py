@@ -1,0 +1,147 @@
+"""The H-Net of 33,347 parameters against a plain CNN of equal multiplications, and escnn.
+
+    python benchmarks/layers.py                     # CPU: training, inference, memory
+    python benchmarks/layers.py --device cuda       # also compiled and as a CUDA graph, tf32, bf16
+
+Everything in one table is timed in turn in one run; a ratio above 1 is slower than the plain CNN in
+the same form.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from peers import escnn_frozen, escnn_hnet, have_escnn, plain_cnn, plain_frozen
+from timing import Step, Timings, inference, interleaved, peak_memory, training_step
+from torch import Tensor, nn
+
+import hnets
+
+TRAINING = (46, 256)
+INFERENCE = (1, 256)
+Make = Callable[[], nn.Module]
+
+
+def main() -> None:
+    """Measure what the arguments ask for and print it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds a table")
+    parser.add_argument("--min-time", type=float, default=0.3, help="seconds a sample lasts")
+    parser.add_argument("--compile", action="store_true", help="add compiled rows on cuda")
+    parser.add_argument("--json", type=Path, help="also write medians and ratios to this file")
+    args = parser.parse_args()
+    torch.manual_seed(0)
+    print(f"torch {torch.__version__} on {_machine(args.device)}")
+    results: dict[str, object] = {}
+    for precision in ("float32",) if args.device == "cpu" else ("tf32", "bf16"):
+        _allow_tf32(precision != "float32")
+        for title, functions in _tables(args.device, precision == "bf16", args.compile):
+            times = interleaved(functions, args.rounds, args.min_time, args.device)
+            print(f"\n{title}, {precision}\n{times.table(to='plain')}", flush=True)
+            results[f"{title}, {precision}"] = _summary(times)
+    print("\nMemory of a training step, MiB beyond what is held before it")
+    for batch in TRAINING:
+        plain, ours = (
+            peak_memory(lambda make=make, batch=batch: training_step(make(), batch, args.device))
+            for make in (plain_cnn, hnets.models.hnet_mnist)
+        )
+        ratio = ours.step / plain.step
+        print(
+            f"batch {batch}: plain {plain.step / 2**20:.1f}, hnets {ours.step / 2**20:.1f}, "
+            f"ratio {ratio:.3f}"
+        )
+        results[f"Memory, batch {batch}"] = {"ratio": ratio}
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def _tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, dict[str, Step]]]:
+    for batch in TRAINING:
+        rows: dict[str, Step] = {}
+        for name, make in _networks(train=True).items():
+            rows[name] = training_step(_Precision(make(), bf16), batch, device)
+            if device == "cuda" and name in ("plain", "hnets"):
+                rows[f"{name}, CUDA graph"] = _graphed(_Precision(make(), bf16), batch, device)
+                if compiled:
+                    net = torch.compile(_Precision(make(), bf16))
+                    rows[f"{name}, compiled"] = training_step(net, batch, device)
+        yield f"Training step, batch {batch}", rows
+    for batch in INFERENCE:
+        rows = {}
+        for name, make in _networks(train=False).items():
+            rows[name] = inference(_Precision(make(), bf16), batch, device)
+            if device == "cuda" and compiled and name in ("plain", "hnets, frozen"):
+                net = torch.compile(_Precision(make(), bf16))
+                rows[f"{name}, compiled"] = inference(net, batch, device)
+        yield f"Inference, batch {batch}", rows
+
+
+def _networks(train: bool) -> dict[str, Make]:
+    hnet = hnets.models.hnet_mnist
+    networks: dict[str, Make] = {"plain": plain_cnn}
+    if train:
+        networks["hnets"] = hnet
+    else:
+        networks["plain, norms folded"] = lambda: plain_frozen(plain_cnn())
+        networks["hnets, frozen"] = lambda: hnets.freeze(hnet())
+        networks["hnets, not frozen"] = hnet
+    if have_escnn():
+        for name, paired in (("escnn", False), ("escnn, paired", True)):
+            if train:
+                networks[name] = lambda paired=paired: escnn_hnet(paired)
+            else:
+                networks[f"{name}, exported"] = lambda paired=paired: escnn_frozen(
+                    escnn_hnet(paired)
+                )
+    return networks
+
+
+class _Precision(nn.Module):
+    """A network under bf16 autocast, or as it is."""
+
+    def __init__(self, net: nn.Module, bf16: bool) -> None:
+        super().__init__()
+        self.net, self.bf16 = net, bf16
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
+            logits: Tensor = self.net(x)
+        return logits.float()
+
+
+def _graphed(net: nn.Module, batch: int, device: str) -> Step:
+    """A whole training step as one CUDA graph: what the card needs when launches cost nothing."""
+    step = training_step(net, batch, device, capturable=True)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def _allow_tf32(allowed: bool) -> None:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
+
+
+def _summary(times: Timings) -> dict[str, dict[str, float]]:
+    ratios = times.ratios(to="plain")
+    return {name: {"seconds": times.median(name), "ratio": ratios[name].median} for name in ratios}
+
+
+def _machine(device: str) -> str:
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    return f"{torch.get_num_threads()} CPU threads"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The Triton kernels against the CPU form of the same functions. Run on a machine with a GPU:
+
+python -m pytest tests/gpu
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import hnets
+from hnets import Streams
+from hnets import nn as hnn
+from hnets.functional import _cpu, plain
+
+pytestmark = pytest.mark.gpu
+LAYOUTS = ["8x0 + 8x1", "3x0r + 5x1 + 2x2", "35x0 + 35x1", "1x-1"]
+FORMATS = [torch.contiguous_format, torch.channels_last]
+
+
+@pytest.fixture(autouse=True)
+def _exact() -> None:
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
+def _inputs(layout: str, memory_format: torch.memory_format) -> tuple[torch.Tensor, ...]:
+    streams = Streams(layout)
+    x, grad = torch.randn(2, 5, streams.channels, 13, 9, dtype=torch.float64)
+    x = x.contiguous(memory_format=memory_format)
+    return x, grad, torch.randn(streams.fields).double(), torch.randn(streams.fields).double()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_magnitude_functions_agree_with_the_cpu_form(
+    layout: str, memory_format: torch.memory_format, dtype: torch.dtype
+) -> None:
+    from hnets.functional import _triton
+
+    streams, eps = Streams(layout), 1e-4
+    x, grad, scale, shift = _inputs(layout, memory_format)
+    x, grad = x.to(dtype).double(), grad.to(dtype).double()  # round once, then compare exactly
+    extra = torch.stack([scale, shift])
+    gpu_x, gpu_grad = x.cuda().to(dtype), grad.cuda().to(dtype)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    gpu_scale, gpu_shift, gpu_extra = (t.cuda().to(wide) for t in (scale, shift, extra))
+    common, gpu = (x, scale, shift, streams, eps), (gpu_x, gpu_scale, gpu_shift, streams, eps)
+    pairs = [
+        (_triton.forward(*gpu), _cpu.forward(*common)),
+        (_triton.moments(gpu_x, streams, eps), _cpu.moments(x, streams, eps)),
+        (_triton.backward_sums(gpu_grad, *gpu), _cpu.backward_sums(grad, *common)),
+        *zip(_triton.backward(gpu_grad, *gpu), _cpu.backward(grad, *common), strict=True),
+        (_triton.backward(gpu_grad, *gpu, gpu_extra)[0], _cpu.backward(grad, *common, extra)[0]),
+    ]
+    bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-3}[dtype]
+    for got, expected in pairs:
+        assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"phase": "ring"}, {"phase": "none"}, {"share": False, "conjugate": True}]
+)
+@pytest.mark.parametrize("layouts", [("3x0r", "8x0 + 8x1"), ("16x0r + 16x1", "35x0r + 35x1")])
+def test_kernels_are_assembled_as_on_cpu(
+    layouts: tuple[str, str], options: dict[str, object]
+) -> None:
+    filters = hnn.HConv2d(*layouts, 5, **options).filters
+    twin = hnn.HConv2d(*layouts, 5, **options).filters
+    twin.load_state_dict(filters.state_dict())
+    twin.cuda()
+    kernel, gpu_kernel = filters(), twin()
+    grad = torch.randn_like(kernel)
+    kernel.backward(grad)
+    gpu_kernel.backward(grad.cuda())
+    torch.testing.assert_close(gpu_kernel.cpu(), kernel, rtol=1e-5, atol=1e-6)
+    for a, b in zip(filters.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("memory_format", FORMATS)
+def test_a_training_step_agrees_with_the_cpu(memory_format: torch.memory_format) -> None:
+    net = hnets.models.hnet_mnist()
+    twin = hnets.models.hnet_mnist().cuda().to(memory_format=memory_format)
+    twin.load_state_dict(net.state_dict())
+    x, labels = torch.randn(6, 1, 28, 28), torch.randint(10, (6,))
+    loss = torch.nn.functional.cross_entropy(net(x), labels)
+    x = x.cuda().contiguous(memory_format=memory_format)
+    gpu_loss = torch.nn.functional.cross_entropy(twin(x), labels.cuda())
+    loss.backward()
+    gpu_loss.backward()
+    torch.testing.assert_close(gpu_loss.cpu(), loss, rtol=1e-4, atol=1e-5)
+    for (name, a), b in zip(net.named_parameters(), twin.parameters(), strict=True):
+        assert (b.grad.cpu() - a.grad).norm() <= 2e-3 * a.grad.norm() + 1e-6, name
+    for a, b in zip(net.buffers(), twin.buffers(), strict=True):
+        torch.testing.assert_close(b.cpu(), a, rtol=1e-4, atol=1e-5)
+
+
+def test_the_same_inputs_give_the_same_bits() -> None:
+    net = hnets.models.hnet_mnist().cuda()
+    x = torch.randn(64, 1, 28, 28, device="cuda")
+    torch.backends.cudnn.deterministic = True
+    grads = [torch.autograd.grad(net(x).square().sum(), list(net.parameters())) for _ in range(2)]
+    assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
+
+
+def test_second_derivatives_take_the_plain_form() -> None:
+    streams = Streams("2x0 + 2x1")
+    x = torch.randn(1, 8, 4, 4, device="cuda", dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(4, device="cuda", dtype=torch.float64)
+    one = torch.ones_like(bias)
+    grads = []
+    for function in (
+        lambda t: hnets.functional.modrelu(t, bias, streams),
+        lambda t: plain.magnitude_relu(t, one, bias, streams, 1e-4),
+    ):
+        (first,) = torch.autograd.grad(function(x).square().sum(), x, create_graph=True)
+        grads.append(torch.autograd.grad(first.square().sum(), x)[0])
+    torch.testing.assert_close(*grads)
+
+
+def test_autocast_and_compile_run() -> None:
+    net = hnets.models.hnet_mnist().cuda()
+    x = torch.randn(8, 1, 28, 28, device="cuda")
+    full = net.eval()(x)
+    with torch.autocast("cuda", torch.bfloat16):
+        half = net(x)
+    assert (half.float() - full).norm() <= 0.05 * full.norm()
+    compiled = torch.compile(net, fullgraph=True)(x)
+    assert (compiled - full).norm() <= 1e-3 * full.norm()
