@@ -71,8 +71,9 @@ def harmonic_basis(
     if not sigma > 0:
         raise ValueError(f"sigma is a width in pixels above 0, got {sigma}")
     filters = _rings(kernel_size, order, rings, sigma)
+    filters = filters[np.count_nonzero(filters, axis=1) > 2 * order]  # for speed: others would fall
     below = [m for m in range(-order, order) if (order - m) % 4 == 0]
-    if below:
+    if below and len(filters):
         unwanted = np.concatenate([_content(kernel_size, m, rings, order + 2) for m in below])
         if kernel_size % 2:
             unwanted[:, kernel_size**2 // 2] = 0  # nothing is taken from the centre, which is 0
@@ -84,14 +85,16 @@ def harmonic_basis(
     return basis
 
 
-def smallest_kernel(order: int, kernel_size: int, rings: Rings = "exact") -> int | None:
+def smallest_kernel(
+    order: int, kernel_size: int, rings: Rings = "exact", sigma: float = 0.6
+) -> int | None:
     """The next larger kernel of the same parity whose basis for ``order`` is not empty.
 
     >>> smallest_kernel(order=2, kernel_size=3)
     5
     """
     for size in range(kernel_size + 2, _LARGEST_SUGGESTION, 2):
-        if len(harmonic_basis(size, order, rings)):
+        if len(harmonic_basis(size, order, rings, sigma)):
             return size
     return None
 

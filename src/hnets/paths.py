@@ -139,8 +139,11 @@ def _equal_width(streams: Streams) -> list[Streams]:
 def _require_all(streams: Streams, joined: set[int], others: Streams, spec: KernelSpec) -> None:
     for index, stream in enumerate(streams):
         if index not in joined:
-            order = min((abs(stream.order - other.order) for other in others), default=0)
-            size = smallest_kernel(order, spec.kernel_size, spec.rings)
+            orders = [abs(stream.order - other.order) for other in others]
+            if spec.conjugate and not stream.real:
+                orders += [abs(stream.order + other.order) for other in others if not other.real]
+            order = min(orders)
+            size = smallest_kernel(order, spec.kernel_size, spec.rings, spec.sigma)
             advice = f"kernel_size={size} would do" if size else "use streams of lower orders"
             raise ValueError(
                 f"no filter joins stream {stream} to {others}: it needs order {order}, which no "
