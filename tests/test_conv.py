@@ -1,0 +1,525 @@
+"""HConv2d against a slow reference in complex numbers, its parameters, its kernels, its errors."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as functional
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from hnets import Streams
+from hnets import nn as hnn
+from hnets.basis import Rings, harmonic_basis
+
+EXACT = 1e-10
+
+
+def randomised(layer: hnn.HConv2d) -> hnn.HConv2d:
+    """In float64, with weights on every ring: the initial ones leave some rings at zero."""
+    for values in layer.double().parameters():
+        nn.init.normal_(values)
+    return layer
+
+
+# A slow reference --------------------------------------------------------------------------------
+
+
+def to_complex(x: Tensor, streams: Streams) -> list[Tensor]:
+    fields = []
+    for stream, where in zip(streams, streams.slices, strict=True):
+        part = x[:, where]
+        re, im = (part, torch.zeros_like(part)) if stream.real else part.chunk(2, dim=1)
+        fields.append(torch.complex(re, im))
+    return fields
+
+
+def from_complex(fields: list[Tensor], streams: Streams) -> Tensor:
+    parts = []
+    for field, stream in zip(fields, streams, strict=True):
+        parts += [field.real] if stream.real else [field.real, field.imag]
+    return torch.cat(parts, dim=1)
+
+
+def correlate(field: Tensor, kernel: Tensor, layer: hnn.HConv2d) -> Tensor:
+    """Σ over pixels of the kernel, one after the other, in complex numbers."""
+    (down, across), mode = layer.padding, layer.padding_mode
+    mode = "constant" if mode == "zeros" else mode
+    parts = (
+        functional.pad(p, (across, across, down, down), mode) for p in (field.real, field.imag)
+    )
+    field = torch.complex(*parts)
+    reach = layer.dilation * (layer.kernel_size - 1)
+    height, width = field.shape[2] - reach, field.shape[3] - reach
+    total: Tensor | float = 0.0
+    for i, j in product(range(layer.kernel_size), repeat=2):
+        top, left = i * layer.dilation, j * layer.dilation
+        seen = field[:, :, top : top + height : layer.stride, left : left + width : layer.stride]
+        total = total + torch.einsum("oi,bihw->bohw", kernel[:, :, i, j], seen)
+    return total
+
+
+def filters(layer: hnn.HConv2d) -> dict[tuple[int, int, bool], Tensor]:
+    """The complex filter R(r)·exp(i(mφ+β)) of every path, by output, input and conjugate."""
+    spec, plan, found = layer.filters.spec, layer.filters.plan, {}
+    number = row_start = 0
+    for row in plan.rows:
+        column_start = 0
+        for block in row:
+            radial, beta = (d.get(str(number)) for d in (layer.filters.radial, layer.filters.phase))
+            for path in block.paths:
+                used = block.filters[path.filter]
+                weight = radial[..., used.columns].to(torch.complex128)
+                if used.phased:
+                    offsets = beta @ torch.tensor(block.spread)
+                    weight = weight * torch.exp(1j * offsets[..., used.columns])
+                harmonics = harmonic_basis(spec.kernel_size, used.order, spec.rings, spec.sigma)
+                kernel = torch.einsum("oir,rxy->oixy", weight, torch.tensor(harmonics))
+                kernel = kernel.conj() if path.order < 0 else kernel
+                key = (row_start + path.target, column_start + path.source, path.conjugate)
+                found[key] = kernel
+            number, column_start = number + 1, column_start + len(block.inputs)
+        row_start += len(row[0].outputs)
+    return found
+
+
+def reference(layer: hnn.HConv2d, x: Tensor) -> Tensor:
+    """What the layer computes, path by path."""
+    inputs, kernels = to_complex(x, layer.in_streams), filters(layer)
+    out = layer.filters.out_streams
+    responses = []  # by input stream, then output stream
+    for source, field in enumerate(inputs):
+        row = []
+        for target, stream in enumerate(out):
+            zero = field.new_zeros(stream.multiplicity, field.shape[1], *[layer.kernel_size] * 2)
+            direct = correlate(field, kernels.get((target, source, False), zero), layer)
+            mirror = correlate(field.conj(), kernels.get((target, source, True), zero), layer)
+            response = direct + mirror
+            row.append(response.real + 0j if stream.real else response)
+        responses.append(row)
+    if layer.combine == "stack":
+        return from_complex([r for row in responses for r in row], layer.out_streams)
+    stacked = [torch.stack(column) for column in zip(*responses, strict=True)]
+    if layer.combine == "sum":
+        return from_complex([s.sum(0) for s in stacked], out)
+    winners = [s.abs().argmax(0, keepdim=True) for s in stacked]
+    return from_complex([s.gather(0, w)[0] for s, w in zip(stacked, winners, strict=True)], out)
+
+
+LAYOUTS = ["2x0r", "2x0", "1x0 + 1x1", "2x0r + 2x1 + 2x-2", "1x0 + 1x1 + 3x0 + 2x0r + 1x1"]
+
+
+@settings(max_examples=60)
+@given(
+    into=st.sampled_from(LAYOUTS),
+    out=st.sampled_from(LAYOUTS),
+    size=st.integers(4, 7),
+    rings=st.sampled_from(["exact", "gaussian"]),
+    phase=st.sampled_from(["filter", "ring", "none"]),
+    share=st.booleans(),
+    conjugate=st.booleans(),
+    combine=st.sampled_from(["sum", "stack", "max"]),
+    stride=st.integers(1, 2),
+    dilation=st.integers(1, 2),
+    padding=st.sampled_from([0, 2, (1, 3)]),
+    padding_mode=st.sampled_from(["zeros", "reflect"]),
+)
+def test_one_real_convolution_is_the_sum_over_paths(
+    into: str, out: str, size: int, rings: Rings, **options: object
+) -> None:
+    layer = randomised(hnn.HConv2d(into, out, size, rings=rings, **options))
+    x = torch.randn(2, layer.in_streams.channels, 13, 14, dtype=torch.float64)
+    with torch.no_grad():
+        found, expected = layer(x), reference(layer, x)
+    torch.testing.assert_close(found, expected, rtol=EXACT, atol=EXACT)
+
+
+def test_the_reference_tells_a_changed_layer_from_its_own() -> None:
+    layer = randomised(hnn.HConv2d("1x0 + 1x1", "1x0 + 1x1", 5))
+    x = torch.randn(1, 4, 9, 9, dtype=torch.float64)
+    with torch.no_grad():
+        expected = reference(layer, x)
+        for values in layer.parameters():
+            values[0, 0, -1] += 0.1
+            assert not torch.allclose(layer(x), expected, rtol=0, atol=1e-3)
+
+
+# Kernels -----------------------------------------------------------------------------------------
+
+
+def filter_between(layer: hnn.HConv2d, target: int, source: int) -> Tensor:
+    """One path's complex filter, read from the assembled kernel, whose other half is checked."""
+    block = layer.filters()[layer.out_streams.slices[target], layer.in_streams.slices[source]]
+    (rr, ri), (ir, ii) = (half.chunk(2, dim=1) for half in block.chunk(2, dim=0))
+    assert torch.equal(rr, ii)
+    assert torch.equal(ri, -ir)
+    return torch.complex(rr, ir)
+
+
+@pytest.mark.parametrize("rings", ["exact", "gaussian"])
+@pytest.mark.parametrize("phase", ["filter", "ring", "none"])
+def test_filters_are_shared_by_order_and_conjugate_by_sign(phase: str, rings: Rings) -> None:
+    orders = [-1, 0, 1, 2]
+    text = " + ".join(f"2x{m}" for m in orders)
+    layer = randomised(hnn.HConv2d(text, text, 6, phase=phase, rings=rings))
+    seen: dict[int, Tensor] = {}
+    with torch.no_grad():
+        for (j, p), (i, n) in product(enumerate(orders), repeat=2):
+            kernel = filter_between(layer, j, i)
+            expected = seen.setdefault(p - n, kernel)
+            torch.testing.assert_close(kernel, expected, rtol=0, atol=1e-14)
+    for m in (1, 2, 3):
+        torch.testing.assert_close(seen[-m], seen[m].conj(), rtol=0, atol=1e-14)
+        assert seen[m].imag.abs().max() > 0.1
+
+
+def test_unshared_filters_differ_path_by_path() -> None:
+    layer = randomised(hnn.HConv2d("1x0 + 1x1", "1x0 + 1x1", 5, share=False))
+    with torch.no_grad():
+        same, other = filter_between(layer, 0, 0), filter_between(layer, 1, 1)
+        up, down = filter_between(layer, 1, 0), filter_between(layer, 0, 1)
+    assert (same - other).abs().max() > 0.1
+    assert (up - down.conj()).abs().max() > 0.1
+
+
+def test_a_repeated_order_has_its_own_filters() -> None:
+    layer = randomised(hnn.HConv2d("1x0", "1x1 + 1x1", 5))
+    with torch.no_grad():
+        first, second = filter_between(layer, 0, 0), filter_between(layer, 1, 0)
+    assert (first - second).abs().max() > 0.1
+
+
+def test_filters_of_order_other_than_zero_vanish_at_the_centre() -> None:
+    layer = randomised(hnn.HConv2d("2x0", "2x1", 5))
+    assert not layer.filters()[:, :, 2, 2].any()
+
+
+def test_real_inputs_and_outputs_halve_the_kernel() -> None:
+    def size(into: str, out: str) -> int:
+        return hnn.HConv2d(into, out, 5).filters().numel()
+
+    full = size("8x0", "8x0 + 8x1")
+    assert full == 4 * 8 * 16 * 25
+    assert size("8x0r", "8x0 + 8x1") == full // 2
+    assert size("8x0r", "16x0r") == full // 4
+
+
+def test_making_a_layer_double_makes_it_exact() -> None:
+    layer = hnn.HConv2d("1x0r", "2x1", 5)
+    kernel = layer.double().filters()
+    turned = torch.rot90(kernel, 1, (2, 3))
+    re, im = kernel.chunk(2)
+    assert torch.cat([im, -re]).sub(turned).abs().max() < 1e-15  # exp(−i·90°) times the filter
+
+
+# Parameters --------------------------------------------------------------------------------------
+
+BOTH = "8x0 + 8x1"
+COUNTS = [
+    (BOTH, BOTH, {}, 6 * 64 + 5 * 64, 64 + 64),
+    (BOTH, BOTH, {"phase": "ring"}, 6 * 64 + 5 * 64, 6 * 64 + 5 * 64),
+    (BOTH, BOTH, {"phase": "none"}, 6 * 64 + 5 * 64, 0),
+    (BOTH, BOTH, {"share": False}, 2 * (6 * 64 + 5 * 64), 4 * 64),
+    (BOTH, BOTH, {"combine": "stack"}, 6 * 64 + 5 * 64, 64 + 64),
+    # 1 → 1 on the conjugate needs order 2, which one ring of 5×5 carries; 0 → 0, 0 → 1, 1 → 0.
+    (BOTH, BOTH, {"conjugate": True}, (11 + 6 + 5 + 1) * 64, (2 + 3) * 64),
+    (BOTH, BOTH, {"rings": "gaussian"}, (3 + 2) * 64, 2 * 64),
+    ("3x0r", BOTH, {}, (6 + 5) * 24, 2 * 24),
+    ("8x0r", "8x0r", {}, 6 * 64, 0),
+    ("8x0r + 8x1", "8x0r + 8x1", {}, (6 + 6 + 5) * 64, 2 * 64),
+    ("8x0 + 4x1", BOTH, {}, (6 + 5) * (64 + 32), 2 * (64 + 32)),
+    ("8x0", "8x1 + 8x1", {}, 2 * 5 * 64, 2 * 64),
+]
+
+
+@pytest.mark.parametrize(("into", "out", "options", "radial", "phases"), COUNTS)
+def test_counts_of_radial_weights_and_phases(
+    into: str, out: str, options: dict[str, object], radial: int, phases: int
+) -> None:
+    layer = hnn.HConv2d(into, out, 5, **options)
+    assert sum(p.numel() for p in layer.filters.radial.values()) == radial
+    assert sum(p.numel() for p in layer.filters.phase.values()) == phases
+    assert sum(p.numel() for p in layer.parameters()) == radial + phases
+
+
+def test_only_learned_values_are_in_the_state_dict() -> None:
+    layer = hnn.HConv2d(BOTH, BOTH, 5)
+    assert set(layer.state_dict()) == {name for name, _ in layer.named_parameters()}
+
+
+def test_phases_start_all_around_the_circle() -> None:
+    phases = torch.cat([p.flatten() for p in hnn.HConv2d(BOTH, BOTH, 5).filters.phase.values()])
+    assert 0 <= phases.min() < 0.5
+    assert 2 * math.pi - 0.5 < phases.max() <= 2 * math.pi
+
+
+def test_reset_parameters_draws_anew() -> None:
+    layer = hnn.HConv2d(BOTH, BOTH, 5)
+    before = layer.filters().detach()
+    layer.reset_parameters()
+    assert not torch.equal(layer.filters(), before)
+
+
+def test_gradients_reach_every_parameter() -> None:
+    layer = randomised(hnn.HConv2d("2x0r + 1x1", "1x0 + 1x1 + 2x2", 5, phase="ring"))
+    layer(torch.randn(2, 4, 9, 9, dtype=torch.float64)).square().sum().backward()
+    for name, values in layer.named_parameters():
+        assert values.grad is not None, name
+        assert values.grad.abs().min() > 0, name
+
+
+def test_gradcheck() -> None:
+    layer = randomised(hnn.HConv2d("1x0 + 1x1", "1x1 + 1x0r", 4, conjugate=True))
+    x = torch.randn(1, 4, 5, 5, dtype=torch.float64, requires_grad=True)
+    names = [name for name, _ in layer.named_parameters()]
+
+    def apply(x: Tensor, *values: Tensor) -> Tensor:
+        return torch.func.functional_call(layer, dict(zip(names, values, strict=True)), (x,))
+
+    assert torch.autograd.gradcheck(apply, (x, *layer.parameters()))
+
+
+# The whole space of equivariant kernels ----------------------------------------------------------
+
+
+def dimension(layer: hnn.HConv2d) -> tuple[int, Tensor]:
+    """How many directions the parameters can move the kernel in, and these directions."""
+    layer = randomised(layer)
+    values = dict(layer.filters.named_parameters())
+    jacobian = torch.func.jacrev(
+        lambda v: torch.func.functional_call(layer.filters, v, ()).flatten()
+    )(values)
+    directions = torch.cat([j.flatten(1) for j in jacobian.values()], dim=1).T
+    return int(torch.linalg.matrix_rank(directions, rtol=1e-9)), directions
+
+
+def turning(order: int | None, theta: float) -> np.ndarray:
+    """The real matrix by which a field turns; None is a real field."""
+    if order is None:
+        return np.ones((1, 1))
+    c, s = math.cos(order * theta), math.sin(order * theta)
+    return np.array([[c, -s], [s, c]])
+
+
+def equivariant_kernels(n: int | None, p: int | None, size: int, rings: Rings) -> Tensor:
+    """All kernels that turn as they must, by averaging any kernel over all turns.
+
+    Fourier series on a circle of 48 angles: a matrix of functions exp(ikφ), averaged as
+    ∫ρ_p(θ)·K(φ−θ)·ρ_n(θ)⁻¹dθ, then put on the grid by the basis of each order that is left.
+    """
+    angles = 2 * math.pi * np.arange(48) / 48
+    kernels = []
+    shape = turning(p, 0).shape[0], turning(n, 0).shape[0]
+    for k, unit in product(range(-8, 9), np.eye(math.prod(shape)).reshape(-1, *shape)):
+        for start in (0, math.pi / 2):
+            circle = np.mean(
+                [
+                    np.cos(k * (angles - t) + start)[:, None, None]
+                    * (turning(p, t) @ unit @ turning(n, -t))
+                    for t in angles
+                ],
+                axis=0,
+            )
+            series = np.fft.fft(circle, axis=0) / len(angles)
+            for m in range(9):
+                for harmonic in harmonic_basis(size, m, rings):
+                    values = series[m][..., None, None] * harmonic
+                    values = 2 * values.real if m else values.real
+                    kernels.append(values.ravel())
+    return torch.tensor(np.array(kernels))
+
+
+@pytest.mark.parametrize(("size", "rings"), [(5, "exact"), (6, "gaussian")])
+@pytest.mark.parametrize(
+    ("n", "p"), [(None, None), (None, 1), (1, None), (0, 0), (1, 1), (1, 2), (2, -1), (-1, 1)]
+)
+def test_conjugate_unshared_spirals_are_all_equivariant_kernels(
+    n: int | None, p: int | None, size: int, rings: Rings
+) -> None:
+    into, out = ("1x0r" if order is None else f"1x{order}" for order in (n, p))
+    rank, ours = dimension(
+        hnn.HConv2d(into, out, size, rings=rings, share=False, conjugate=True, phase="ring")
+    )
+    every = equivariant_kernels(n, p, size, rings)
+    assert torch.linalg.matrix_rank(every, rtol=1e-9) == rank
+    assert torch.linalg.matrix_rank(torch.cat([ours, every]), rtol=1e-9) == rank
+    # Per ring that carries the order: 2 real values a filter, 1 between real fields.
+    difference, total = abs((p or 0) - (n or 0)), abs((p or 0) + (n or 0))
+    known = len(harmonic_basis(size, difference, rings)) * (1 if n is p is None else 2)
+    if n is not None and p is not None:
+        known += 2 * len(harmonic_basis(size, total, rings))
+    assert rank == known
+
+
+def test_every_option_of_the_complete_layer_is_needed() -> None:
+    streams, full = "1x0r + 1x1", {"share": False, "conjugate": True, "phase": "ring"}
+    whole, _ = dimension(hnn.HConv2d(streams, streams, 5, **full))
+    for name, less in (("share", True), ("conjugate", False), ("phase", "filter")):
+        part, _ = dimension(hnn.HConv2d(streams, streams, 5, **(full | {name: less})))
+        assert part < whole, name
+
+
+# Combining ---------------------------------------------------------------------------------------
+
+
+def test_stacking_keeps_one_copy_of_the_outputs_for_each_input() -> None:
+    layer = hnn.HConv2d("2x0r + 2x1", "3x0 + 1x1", 5, combine="stack")
+    assert layer.out_streams == Streams("3x0 + 1x1 + 3x0 + 1x1")
+    summed = hnn.HConv2d("2x0r + 2x1", "3x0 + 1x1", 5)
+    summed.load_state_dict(layer.state_dict())
+    x = torch.randn(1, 6, 9, 9)
+    first, second = layer(x).chunk(2, dim=1)
+    torch.testing.assert_close(first + second, summed(x))
+    torch.testing.assert_close(
+        layer(x * torch.tensor([1, 1, 0, 0, 0, 0.0])[:, None, None])[:, 8:], 0 * second
+    )
+
+
+def test_max_keeps_whole_complex_numbers_of_largest_magnitude() -> None:
+    layer = hnn.HConv2d("2x0 + 2x1", "2x1", 5, combine="max")
+    stacked = hnn.HConv2d("2x0 + 2x1", "2x1", 5, combine="stack")
+    stacked.load_state_dict(layer.state_dict())
+    x = torch.randn(1, 8, 9, 9)
+    paths = [torch.complex(*part.chunk(2, dim=1)) for part in stacked(x).chunk(2, dim=1)]
+    expected = torch.where(paths[0].abs() >= paths[1].abs(), *paths)
+    found = torch.complex(*layer(x).chunk(2, dim=1))
+    torch.testing.assert_close(found, expected)
+    assert {bool(b) for b in (paths[0].abs() > paths[1].abs()).flatten()} == {True, False}
+
+
+# Shapes and errors -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({}, (8, 12)),
+        ({"padding": 2}, (12, 16)),
+        ({"padding": "same"}, (12, 16)),
+        ({"padding": (2, 0)}, (12, 12)),
+        ({"padding": "same", "dilation": 2}, (12, 16)),
+        ({"padding": "same", "stride": 2}, (6, 8)),
+        ({"padding": "same", "padding_mode": "reflect"}, (12, 16)),
+    ],
+)
+def test_output_shapes(options: dict[str, object], shape: tuple[int, int]) -> None:
+    layer = hnn.HConv2d("3x0r", BOTH, 5, **options)
+    assert layer(torch.zeros(2, 3, 12, 16)).shape == (2, 32, *shape)
+
+
+def test_reflection_differs_from_zeros_at_the_border_alone() -> None:
+    zeros = hnn.HConv2d("1x0r", "2x1", 5, padding="same")
+    reflect = hnn.HConv2d("1x0r", "2x1", 5, padding="same", padding_mode="reflect")
+    reflect.load_state_dict(zeros.state_dict())
+    off = (zeros(torch.ones(1, 1, 9, 9)) - reflect(torch.ones(1, 1, 9, 9))).abs().amax((0, 1))
+    assert off[2:-2, 2:-2].max() == 0
+    assert off[0].max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("into", "out", "size", "rings"),
+    [("1x0r", "1x2", 3, "exact"), ("1x0r", "1x4", 5, "gaussian"), ("1x-1", "1x2", 2, "exact")],
+)
+def test_an_empty_basis_names_the_kernel_size_that_would_do(
+    into: str, out: str, size: int, rings: Rings
+) -> None:
+    with pytest.raises(ValueError, match="no filter joins stream") as error:
+        hnn.HConv2d(into, out, size, rings=rings)
+    message = str(error.value)
+    assert f"{size}x{size} kernel" in message
+    suggested = int(message.split("kernel_size=")[1].split()[0])
+    assert size < suggested
+    hnn.HConv2d(into, out, suggested, rings=rings)
+    with pytest.raises(ValueError, match="no filter joins stream"):
+        hnn.HConv2d(into, out, suggested - 2, rings=rings)
+
+
+@pytest.mark.parametrize(
+    ("into", "out", "options"),
+    [
+        ("1x0r", "1x3", {"rings": "gaussian", "sigma": 3.0}),
+        ("1x4", "1x-2", {"conjugate": True}),
+        ("1x3", "1x-3 + 1x0", {"conjugate": True, "rings": "gaussian"}),
+    ],
+)
+def test_the_suggested_kernel_is_the_smallest_for_the_options_in_use(
+    into: str, out: str, options: dict[str, object]
+) -> None:
+    with pytest.raises(ValueError, match="no filter joins stream") as error:
+        hnn.HConv2d(into, out, 3, **options)
+    suggested = int(str(error.value).split("kernel_size=")[1].split()[0])
+    hnn.HConv2d(into, out, suggested, **options)
+    for size in range(3, suggested, 2):
+        with pytest.raises(ValueError, match="no filter joins stream"):
+            hnn.HConv2d(into, out, size, **options)
+
+
+def test_an_order_beyond_every_kernel_says_to_use_lower_ones() -> None:
+    with pytest.raises(ValueError, match="use streams of lower orders"):
+        hnn.HConv2d("1x0r", "1x90", 5)
+
+
+def test_a_path_that_no_ring_carries_is_left_out_and_the_others_stay() -> None:
+    layer = randomised(hnn.HConv2d("1x0 + 1x1", "1x1 + 1x2", 3))
+    x = torch.randn(1, 4, 9, 9, dtype=torch.float64)
+    x[:, 2:] = 0
+    y = layer(x)
+    assert y[:, :2].abs().max() > 0
+    assert not y[:, 2:].any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel_size": 0}, "kernel_size is a whole number from 1, got 0"),
+        ({"kernel_size": 2.5}, "kernel_size is a whole number from 1, got 2.5"),
+        ({"kernel_size": (5, 5)}, r"kernel_size is a whole number from 1, got \(5, 5\)"),
+        ({"kernel_size": "five"}, "kernel_size is a whole number from 1, got 'five'"),
+        ({"kernel_size": None}, "kernel_size is a whole number from 1, got None"),
+        ({"stride": 0}, "stride is a whole number from 1, got 0"),
+        ({"stride": 2.0}, "stride is a whole number from 1, got 2.0"),
+        ({"stride": (2, 2)}, r"stride is a whole number from 1, got \(2, 2\)"),
+        ({"dilation": -1}, "dilation is a whole number from 1, got -1"),
+        ({"padding": "valid"}, "padding is .* got 'valid'"),
+        ({"padding": -1}, "padding is .* got"),
+        ({"padding": (1, 2, 3)}, r"padding is .* got \(1, 2, 3\)"),
+        ({"padding": 1.5}, "padding is .* got 1.5"),
+        ({"padding": (1, 1.5)}, r"padding is .* got \(1, 1.5\)"),
+        ({"padding": None}, "padding is .* got None"),
+        ({"kernel_size": 4, "padding": "same"}, 'padding="same" needs an odd kernel_size, got 4'),
+        ({"padding_mode": "circular"}, "padding_mode is .* got 'circular'"),
+        ({"rings": "square"}, "rings are .* got 'square'"),
+        ({"phase": "spiral"}, "phase is .* got 'spiral'"),
+        ({"combine": "mean"}, "combine is .* got 'mean'"),
+        ({"sigma": 0.0, "rings": "gaussian"}, "sigma is a width in pixels above 0, got 0.0"),
+        ({"in_streams": "8y0"}, 'cannot read streams from "8y0"'),
+        ({"out_streams": None}, "got None"),
+    ],
+)
+def test_bad_arguments_are_named(options: dict[str, object], message: str) -> None:
+    given = {"in_streams": "1x0r", "out_streams": "2x0 + 2x1", "kernel_size": 5} | options
+    with pytest.raises(ValueError, match=message):
+        hnn.HConv2d(**given)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "message"),
+    [
+        (torch.zeros(1, 4, 9, 9), ValueError, r"expects 3x0r = 3 channels.*\(1, 4, 9, 9\)"),
+        (torch.zeros(1, 3, 9), ValueError, r"\(batch, channels, height, width\), got \(1, 3, 9\)"),
+        (torch.zeros(3, 9, 9), ValueError, r"\(batch, channels, height, width\), got \(3, 9, 9\)"),
+        (torch.zeros(1, 3, 9, 9, dtype=torch.uint8), TypeError, "got torch.uint8"),
+        (torch.zeros(1, 3, 9, 9, dtype=torch.cfloat), TypeError, "got torch.complex64"),
+    ],
+)
+def test_bad_input_is_named(x: Tensor, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        hnn.HConv2d("3x0r", "2x0 + 2x1", 5)(x)
+
+
+def test_prints_its_arguments() -> None:
+    text = repr(hnn.HConv2d("3x0r", BOTH, 5, stride=2))
+    assert "3x0r -> 8x0 + 8x1, kernel_size=5, stride=2" in text
