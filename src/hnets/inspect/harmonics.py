@@ -35,33 +35,34 @@ def circular_harmonic(order: int, size: int = 256) -> NDArray[np.complex128]:
 
 def harmonics_figure(orders: Sequence[int] = (-2, -1, 0, 1, 2, 3), size: int = 240) -> Figure:
     """Draw the real and imaginary parts of the harmonics, and their phases as colours."""
-    columns = len(orders)
-    width, wheel = 1.35, 1.0
     with style():
-        figure = new_figure(width * columns + wheel + 0.75, 3 * width + 0.55)
-        axes = figure.subplots(
-            3,
-            columns + 1,
-            squeeze=False,
-            width_ratios=[width] * columns + [wheel],
-            gridspec_kw={
-                "left": 0.08,
-                "right": 0.99,
-                "top": 0.92,
-                "bottom": 0.02,
-                "wspace": 0.06,
-                "hspace": 0.06,
-            },  # fmt: skip
-        )
+        from matplotlib.colors import LinearSegmentedColormap
+
+        signed = LinearSegmentedColormap.from_list("signed", ["#1b5fa8", "white", "#c0392b"])
+        columns = len(orders) + 1  # the last holds the legend
+        side, left, top = 1.3, 0.42, 0.36
+        width, height = left + side * columns, top + 3 * side
+        figure = new_figure(width, height)
+        axes = figure.subplots(3, columns, squeeze=False)
+        figure.subplots_adjust(left / width, 0, 1, 1 - top / height, wspace=0.05, hspace=0.05)
         for column, order in enumerate(orders):
             w = circular_harmonic(order, size)
             for row, part in enumerate((w.real, w.imag)):
-                axes[row, column].imshow(part, cmap="RdBu_r", vmin=-1, vmax=1)
-            axes[2, column].imshow(phase_colours(w, ceiling=1))
-            axes[0, column].set_title(f"m = {order}".replace("-", "−"))
-        for row, name in enumerate(("real", "imaginary", "phase\nas colour")):
-            axes[row, 0].set_ylabel(name, color=MUTED)
+                axes[row, column].imshow(part, cmap=signed, vmin=-1, vmax=1)
+            axes[2, column].imshow(_round(phase_colours(w, ceiling=1)))
+            axes[0, column].set_title(f"m = {order}".replace("-", "−"), fontsize=10, pad=4)
+        for row, name in enumerate(("real part", "imaginary part", "phase as colour")):
+            axes[row, 0].set_ylabel(name, fontsize=9, labelpad=4)
         axes[2, -1].imshow(colour_wheel(size))
+        axes[2, -1].set(xlim=(-0.35 * size, 1.35 * size), ylim=(1.35 * size, -0.35 * size))
+        axes[2, -1].set_title("phase", fontsize=8.5, color=MUTED, y=0.84)
         for one in axes.flat:
             bare(one)
     return figure
+
+
+def _round(colours: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Colours with a fourth channel that is 1 in the largest disc and 0 outside."""
+    radius, _ = grid(len(colours))
+    inside = np.clip(len(colours) / 2 - radius, 0, 1)
+    return np.concatenate([colours, inside[..., None]], axis=-1)

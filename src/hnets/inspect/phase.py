@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["colour_wheel", "phase_colours"]
 
-_LIGHTNESS, _CHROMA, _HUE_OF_ZERO = 0.80, 0.16, 0.45
+_LIGHTNESS, _CHROMA, _HUE_OF_ZERO = 0.82, 0.155, 0.45
 _TO_CONES = np.array(
     [
         [1.0, 0.3963377774, 0.2158037573],

@@ -82,6 +82,8 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     if image.mode.startswith(("I", "F")):  # where Pillow itself would clip at 255
         values = np.asarray(image, dtype=np.float64)
         values = np.where(np.isfinite(values), values, np.nan)
+        if np.isnan(values).all():
+            raise ValueError("it holds no finite value")
         low, high = np.nanmin(values), np.nanmax(values)
         scaled = (np.nan_to_num(values, nan=low) - low) * (255 / max(high - low, 1e-30))
         return Image.fromarray(scaled.round().astype(np.uint8)).convert("RGB")
