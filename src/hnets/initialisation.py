@@ -19,7 +19,7 @@ from hnets.paths import Plan
 __all__ = ["radial_std"]
 
 _FREQUENCIES = 32
-_EVENNESS = 0.02
+_EVENNESS = 0.002
 _SWEEPS = 500
 
 
