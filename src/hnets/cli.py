@@ -6,6 +6,7 @@ Everything heavy is imported by the command that needs it.
 from __future__ import annotations
 
 import difflib
+import io
 import re
 import sys
 from collections.abc import Callable
@@ -35,6 +36,9 @@ def main() -> NoReturn:
     """Run the command line; bad input is one line on stderr and exit code 2."""
     from hnets.inspect import PictureError, PlottingMissing
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no ×, ° or → still works
     try:
         code = app(prog_name="hnets", standalone_mode=False)
     except _UsageError as error:

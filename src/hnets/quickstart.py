@@ -136,7 +136,7 @@ def _input(picture: Image.Image, size: int, degrees: float) -> Tensor:
     x = torch.from_numpy(np.asarray(small, dtype=np.float32) / 255 - 0.5)
     offset = (torch.arange(size) - (size - 1) / 2) / (size / 2)
     radius = offset[:, None].hypot(offset[None, :])
-    window = torch.cos(math.pi / 2 * ((radius - 0.86) / 0.1).clamp(0, 1)) ** 2
+    window = torch.cos(math.pi / 2 * ((radius - 0.9) / 0.1).clamp(0, 1)) ** 2
     return (x * window[..., None]).permute(2, 0, 1)[None]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["colour_wheel", "phase_colours"]
 
-_LIGHTNESS, _CHROMA, _HUE_OF_ZERO = 0.82, 0.155, 0.45
+_LIGHTNESS, _CHROMA, _HUE_OF_ZERO = 0.80, 0.155, 0.45
 _TO_CONES = np.array(
     [
         [1.0, 0.3963377774, 0.2158037573],
@@ -37,8 +37,8 @@ def phase_colours(z: ArrayLike, ceiling: float | None = None) -> NDArray[np.floa
 
     >>> phase_colours([0, 1, -1], ceiling=1).round(2)
     array([[0.  , 0.  , 0.  ],
-           [1.  , 0.58, 0.49],
-           [0.  , 0.84, 0.89]])
+           [1.  , 0.58, 0.54],
+           [0.  , 0.85, 0.93]])
     """
     z = np.asarray(z, dtype=np.complex128)
     size = np.abs(z)

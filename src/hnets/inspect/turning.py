@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TurnedMap", "turning_figure"]
 
-_DISC = 0.92
+_DISC = 0.9
 """Radius, in half pictures, of the disc that is shown and compared."""
 
 

@@ -1,0 +1,196 @@
+"""The hnets command: what it prints, and what it says about bad input."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import hnets
+from hnets.cli import main
+
+
+def own_process(*arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
+    """Run the real command in a process of its own."""
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": encoding}
+    return subprocess.run(
+        [sys.executable, "-m", "hnets", *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        env=environment,
+        timeout=300,
+        check=False,
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did in this process."""
+
+    code: object
+    out: str
+    err: str
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def hnets_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["hnets", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return Outcome(stopped.value.code, captured.out, captured.err)
+
+    return run
+
+
+# In a process of its own ---------------------------------------------------------------------
+
+
+def test_quickstart_on_a_photograph(tmp_path: Path) -> None:
+    photo = tmp_path / "a photo [1].jpg"
+    Image.radial_gradient("L").convert("RGB").save(photo)
+    done = own_process("quickstart", str(photo), "--out", str(tmp_path / "out"), "--size", "64")
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "out" / "quickstart.png"
+    assert done.stdout.rstrip().endswith(f"wrote {path}")
+    with Image.open(path) as image:
+        image.load()
+        assert image.format == "PNG"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["quickstart", "missing.jpg"], "there is no file missing.jpg; give the path of a picture"),
+        (["quickstrat"], "No such command 'quickstrat'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
+    done = own_process(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"hnets: {message}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_terminal_without_these_letters_is_no_trouble() -> None:
+    done = own_process("cost", "hnet_mnist", encoding="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "33,347" in done.stdout
+
+
+def test_the_command_starts_without_plotting_packages() -> None:
+    program = (
+        "import sys; sys.argv = ['hnets', '--version']\n"
+        "sys.modules.update(matplotlib=None, skimage=None)\n"
+        "from hnets.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode, done.stdout) == (0, f"hnets {hnets.__version__}\n"), done.stderr
+
+
+# In this process -----------------------------------------------------------------------------
+
+
+def test_help_lists_the_commands(hnets_command: Command) -> None:
+    for arguments in ((), ("--help",)):
+        done = hnets_command(*arguments)
+        assert done.code == 0
+        for command in ("quickstart", "cost", "harmonics"):
+            assert command in done.out
+
+
+def test_cost_of_the_papers_network(hnets_command: Command) -> None:
+    done = hnets_command("cost", "hnet_mnist")
+    assert done.code == 0
+    assert "33,347" in done.out
+    assert "92,649,200" in done.out
+    assert hnets_command("cost", "hnet_mnist", "--size", "32x48").code == 0
+
+
+@pytest.mark.parametrize("name", ["harmonics.png", "figures/harmonics.svg"])
+def test_harmonics(hnets_command: Command, name: str) -> None:
+    done = hnets_command("harmonics", "--out", name)
+    assert (done.code, done.out.strip()) == (0, f"wrote {Path(name)}")
+    assert Path(name).stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("cost", "Missing argument .*; see hnets cost --help"),
+        ("cost hnet_minst", "no model is called 'hnet_minst'; did you mean hnet_mnist"),
+        ("cost zzz", "no model is called 'zzz'; there is hnet_mnist"),
+        ("cost hnet_mnist --size 28", "'28' is not HEIGHTxWIDTH in pixels.*; write 28x28"),
+        ("cost hnet_mnist --size 0x9", "'0x9' is not HEIGHTxWIDTH"),
+        ("cost hnet_mnist --size 99999x2", "'99999x2' is not HEIGHTxWIDTH"),
+        ("cost hnet_mnist --size 2x2", "2x2 is too small for hnet_mnist; try 28x28"),
+        ("harmonics --out x.jpg", r"expected a file that ends in .*, got 'x\.jpg'"),
+        ("harmonics --out taken/x.png", "expected a folder to write to, got 'taken'"),
+        ("quickstart --size 5", "expected a whole number from 64 to 1024, got '5'"),
+        ("quickstart --size big", "expected a whole number from 64 to 1024, got 'big'"),
+        ("quickstart --seed -1", "expected a whole number from 0 to .*, got '-1'"),
+        ("quickstart --colour", "No such option: --colour.*; see hnets quickstart --help"),
+        ("quickstart a.png b.png", "unexpected extra argument.*; see hnets quickstart --help"),
+        ("quickstart taken", "taken is not a picture that Pillow can read"),
+        ("quickstart fine.png --out taken", "expected a folder to write to, got 'taken'"),
+    ],
+)
+def test_bad_input(hnets_command: Command, arguments: str, message: str) -> None:
+    Path("taken").write_text("a file that is in the way")
+    Image.new("RGB", (40, 40)).save("fine.png")
+    done = hnets_command(*arguments.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert re.search(message, done.err), done.err
+    assert not Path("quickstart-out").exists(), "a command that failed left a folder behind"
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "skimage"])
+def test_a_missing_package_is_named_with_its_remedy(
+    hnets_command: Command, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [n for n in sys.modules if n == package or n.startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    done = hnets_command("quickstart", "--size", "64")
+    assert (done.code, done.out) == (2, "")
+    assert "pip install" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_full_disk_is_one_line(hnets_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.figure import Figure
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "harmonics.png")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    done = hnets_command("harmonics")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "hnets: harmonics.png: No space left on device\n"
+
+
+def test_stopping_it_is_one_line(hnets_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hnets, "cost", stop)
+    done = hnets_command("cost", "hnet_mnist")
+    assert done.code == 130
+    assert "Traceback" not in done.err
