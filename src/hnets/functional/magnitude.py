@@ -107,11 +107,14 @@ def magnitude_act(
     x: Tensor, act: Callable[[Tensor], Tensor], streams: Streams, eps: float = EPS
 ) -> Tensor:
     """``act(|x|) · x/|x|`` for any function of magnitudes, applied to ``(batch, fields, ...)``."""
+    lengths = [square(view, eps).sqrt() for _, view in views(x, streams)]
+    values = act(join([length.flatten(1, 2) for length in lengths]))
     parts = []
-    for run, view in views(x, streams):
-        length = square(view, eps).sqrt()
-        value = act(length.flatten(1, 2)).unflatten(1, (run.streams, run.multiplicity))
-        parts.append((view * (value / length).unsqueeze(2)).to(x.dtype).flatten(1, 3))
+    for (run, view), length, value in zip(
+        views(x, streams), lengths, fields_of_runs(values, streams, dim=1), strict=True
+    ):
+        factor = value.unflatten(1, (run.streams, run.multiplicity)) / length
+        parts.append((view * factor.unsqueeze(2)).to(x.dtype).flatten(1, 3))
     return join(parts)
 
 
