@@ -79,13 +79,13 @@ class HarmonicFilters(nn.Module):
 
     def forward(self) -> Tensor:
         """Assemble the kernel."""
-        device = next(iter(self.radial.values())).device.type
-        if torch.is_autocast_enabled(device):
+        like = next(iter(self.radial.values()))
+        if not like.is_meta and torch.is_autocast_enabled(like.device.type):
             # Autocast rounds the kernel in the convolution; assembling must not round it before.
-            with torch.autocast(device, enabled=False):
+            with torch.autocast(like.device.type, enabled=False):
                 kernel = self._kernel()
         else:
-            kernel = self._kernel()
+            kernel = self._kernel().to(like.dtype)
         if self.combine == "sum":
             return kernel
         columns = [kernel[:, where] for where in self.in_streams.slices]
@@ -104,16 +104,24 @@ class HarmonicFilters(nn.Module):
         assembly = getattr(self, f"assembly{number}")
         if number not in self.radial:  # no ring can carry what would join these streams
             return assembly.new_zeros(shape[0] * shape[1], shape[2] * shape[3], size, size)
-        phase = self.phase.get(number)
+        radial, phase = self.radial[number].to(assembly.dtype), self.phase.get(number)
+        if phase is not None:
+            phase = phase.to(assembly.dtype)
         spread = getattr(self, f"spread{number}")
-        return F.harmonic_kernel(self.radial[number], phase, spread, assembly, shape, size)
+        return F.harmonic_kernel(radial, phase, spread, assembly, shape, size)
 
     def _set_constants(self) -> None:
-        like = next(iter(self.radial.values()))
+        device, dtype = self._exact
         for number, block in enumerate(self.plan.blocks):
             for name, value in (("spread", block.spread), ("assembly", block.assembly)):
-                constant = torch.tensor(value).to(like)
+                constant = torch.tensor(value).to(device, dtype)
                 self.register_buffer(f"{name}{number}", constant, persistent=False)
+
+    @property
+    def _exact(self) -> tuple[torch.device, torch.dtype]:
+        """Where and how kernels are made: half precision would round the angles of the filters."""
+        like = next(iter(self.radial.values()))
+        return like.device, torch.promote_types(like.dtype, torch.float32)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
@@ -129,8 +137,8 @@ class HarmonicFilters(nn.Module):
 
 def _follow(filters: HarmonicFilters, _: object = None) -> None:
     """Bring the constants to where a state dict loaded with ``assign=True`` has put the rest."""
-    radial, constant = next(filters.parameters()), next(filters.buffers())
-    if (radial.device, radial.dtype) != (constant.device, constant.dtype):
+    constant = next(filters.buffers())
+    if (constant.device, constant.dtype) != filters._exact:
         filters._set_constants()
 
 
