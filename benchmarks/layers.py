@@ -125,7 +125,11 @@ def _graphed(net: nn.Module, batch: int, device: str) -> Step:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+
+    def replay(keep: Step = step) -> None:  # the graph reads the memory of what the step holds
+        graph.replay()
+
+    return replay
 
 
 def _allow_tf32(allowed: bool) -> None:

@@ -49,14 +49,32 @@ def test_magnitude_functions_agree_with_the_cpu_form(
     common, gpu = (x, scale, shift, streams, eps), (gpu_x, gpu_scale, gpu_shift, streams, eps)
     pairs = [
         (_triton.forward(*gpu), _cpu.forward(*common)),
-        (_triton.moments(gpu_x, streams, eps), _cpu.moments(x, streams, eps)),
-        (_triton.backward_sums(gpu_grad, *gpu), _cpu.backward_sums(grad, *common)),
-        *zip(_triton.backward(gpu_grad, *gpu), _cpu.backward(grad, *common), strict=True),
+        (_triton.moments(gpu_x, streams, eps).sum(0), _cpu.moments(x, streams, eps)[0]),
+        (_triton.backward_sums(gpu_grad, *gpu).sum(0), _cpu.backward_sums(grad, *common)[0]),
+        (_triton.backward(gpu_grad, *gpu)[0], _cpu.backward(grad, *common)[0]),
+        (_triton.backward(gpu_grad, *gpu)[1].sum(0), _cpu.backward(grad, *common)[1][0]),
         (_triton.backward(gpu_grad, *gpu, gpu_extra)[0], _cpu.backward(grad, *common, extra)[0]),
     ]
     bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-3}[dtype]
     for got, expected in pairs:
         assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
+
+
+@pytest.mark.parametrize("fields", [1, 16, 70])
+@pytest.mark.parametrize("blocks", [1, 64, 200])
+def test_statistics_fold_as_on_cpu(blocks: int, fields: int) -> None:
+    from hnets.functional import _triton
+
+    sums = torch.rand(blocks, 2, fields, dtype=torch.float64) * torch.tensor([[1.0], [2.0]])
+    count = float(blocks)
+    weight, bias, mean = torch.randn(3, fields)
+    var = torch.rand(fields)
+    for name, rest in (("fold", (weight, bias)), ("unfold", (weight, mean, var))):
+        expected = getattr(_cpu, name)(sums, count, *rest, 1e-5)
+        on_gpu = [value.cuda() for value in rest]
+        got = getattr(_triton, name)(sums.cuda(), count, *on_gpu, 1e-5)
+        for a, b in zip(got, expected, strict=True):
+            torch.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

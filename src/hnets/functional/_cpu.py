@@ -7,14 +7,14 @@ be shorter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from hnets.streams import Streams
 
-__all__ = ["backward", "backward_sums", "forward", "moments"]
+__all__ = ["backward", "backward_sums", "fold", "forward", "moments", "unfold"]
 
 _PIECE = 1 << 19
 """Real numbers in a piece of the batch. Fewer cost calls, more leave the second-level cache."""
@@ -30,27 +30,58 @@ def forward(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: floa
 
 
 def moments(x: Tensor, streams: Streams, eps: float) -> Tensor:
-    """Σ|x| and Σ|x|² of every field, ``(2, fields)`` in float64."""
-    total = x.new_zeros(2, streams.fields, dtype=torch.float64)
-    for (view,), (first, second) in _pieces((x,), (total[0], total[1]), streams):
+    """Σ|x| and Σ|x|² of every field, ``(1, 2, fields)`` in float64."""
+    total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
+    for (view,), (first, second) in _pieces((x,), total[0].unbind(), streams):
         square = _square(view, eps)
         second += _sum(square)
         first += _sum(square.sqrt_())
     return total
 
 
+def fold(
+    sums: Tensor, count: float | Tensor, weight: Tensor, bias: Tensor, norm_eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean and variance from the sums of `moments`, and the scale and shift they fold into."""
+    mean, square = sums.sum(0) / count
+    var = (square - mean * mean).clamp_min_(0)
+    scale = weight * (var + norm_eps).rsqrt()
+    shift = bias - scale * mean
+    return (
+        mean.to(weight.dtype),
+        var.to(weight.dtype),
+        scale.to(weight.dtype),
+        shift.to(weight.dtype),
+    )
+
+
 def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
 ) -> Tensor:
-    """∂scale and ∂shift, ``(2, fields)`` in float64."""
-    total = x.new_zeros(2, streams.fields, dtype=torch.float64)
-    parameters = (scale, shift, total[0], total[1])
+    """∂scale and ∂shift, ``(1, 2, fields)`` in float64."""
+    total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
+    parameters = (scale, shift, *total[0])
     for (view, g), (a, b, first, second) in _pieces((x, grad), parameters, streams):
         inverse = _square(view, eps).rsqrt_()
         inner = _inner(g, view, _factor(inverse, a, b))
         first += _sum(inner)
         second += _sum(inner.mul_(inverse))
     return total
+
+
+def unfold(
+    sums: Tensor, count: float | Tensor, scale: Tensor, mean: Tensor, var: Tensor, norm_eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """From the sums of `backward_sums`: ∂weight and ∂bias of batch norm, and its c₁ and c₂."""
+    by_scale, by_shift = sums.sum(0).to(scale.dtype)
+    centred = by_scale - mean * by_shift
+    slope = scale * centred / (var + norm_eps) / count
+    return (
+        centred * (var + norm_eps).rsqrt(),
+        by_shift,
+        scale * by_shift / count - mean * slope,
+        slope,
+    )
 
 
 def backward(
@@ -60,12 +91,12 @@ def backward(
     shift: Tensor,
     streams: Streams,
     eps: float,
-    extra: Tensor | None = None,
+    extra: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """∂x with ∂scale and ∂shift; or, given c₁ and c₂ of batch norm as ``extra``, its ∂x alone."""
     grad_x = torch.empty_like(x)
-    total = x.new_zeros(2, streams.fields, dtype=torch.float64)
-    parameters = (scale, shift, *(total if extra is None else extra))
+    total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
+    parameters = (scale, shift, *(total[0] if extra is None else extra))
     for (view, g, target), (a, b, first, second) in _pieces((x, grad, grad_x), parameters, streams):
         inverse = _square(view, eps).rsqrt_()
         factor = _factor(inverse, a, b)

@@ -6,8 +6,9 @@ added by torch, in a fixed order, so that the same inputs give the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -16,45 +17,68 @@ from torch import Tensor
 
 from hnets.streams import Streams
 
-__all__ = ["assemble", "assemble_backward", "backward", "backward_sums", "forward", "moments"]
+__all__ = [
+    "assemble",
+    "assemble_backward",
+    "backward",
+    "backward_sums",
+    "fold",
+    "forward",
+    "moments",
+    "unfold",
+]
 
 _TILE = 1024
 
 
 def forward(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float) -> Tensor:
     """``x · relu(scale + shift/|x|)``."""
-    x = _by_pixels(x)
+    plan, x = _plan(x, streams, eps)
     y = torch.empty_like(x)
-    grid, common = _launch(x, streams)
-    _forward[grid](x, y, scale, shift, *_strides(x), *_strides(y), eps, **common)
+    _forward[plan.grid](x, y, scale, shift, *plan.sizes, **plan.constants)
     return y
 
 
 def moments(x: Tensor, streams: Streams, eps: float) -> Tensor:
-    """Σ|x| and Σ|x|² of every field, ``(2, fields)`` in float64."""
-    x = _by_pixels(x)
-    grid, common = _launch(x, streams)
-    partial = x.new_empty(grid[0], 2, streams.fields, dtype=torch.float64)
-    _moments[grid](x, partial, *_strides(x), eps, **common)
-    return partial.sum(0)
+    """Σ|x| and Σ|x|² of every field, ``(blocks, 2, fields)`` in float64."""
+    plan, x = _plan(x, streams, eps)
+    partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
+    _moments[plan.grid](x, partial, *plan.sizes, **plan.constants)
+    return partial
+
+
+def fold(
+    sums: Tensor, count: float, weight: Tensor, bias: Tensor, norm_eps: float
+) -> tuple[Tensor, ...]:
+    """Mean and variance from the sums of `moments`, and the scale and shift they fold into."""
+    blocks, _, fields = sums.shape
+    out = weight.new_empty(4, fields)
+    _fold[(triton.cdiv(fields, 16),)](sums, weight, bias, out, blocks, fields, int(count), norm_eps)
+    return out.unbind()
 
 
 def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
 ) -> Tensor:
-    """∂scale and ∂shift, ``(2, fields)`` in float64."""
-    x, grad = _by_pixels(x), _by_pixels(grad)
-    grid, common = _launch(x, streams)
-    partial = x.new_empty(grid[0], 2, streams.fields, dtype=torch.float64)
-    _backward[grid](
-        *(x, grad, x, scale, shift, scale, shift, partial),
-        *(*_strides(x), *_strides(grad), *_strides(x), eps),
-        SUMS=True,
-        INPUT=False,
-        EXTRA=False,
-        **common,
+    """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64."""
+    plan, x, grad = _plan(x, streams, eps, grad)
+    partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
+    _backward[plan.grid](
+        *(x, grad, x, scale, shift, scale, shift, partial, *plan.sizes),
+        **(plan.constants | {"SUMS": True, "INPUT": False, "EXTRA": False}),
     )
-    return partial.sum(0)
+    return partial
+
+
+def unfold(
+    sums: Tensor, count: float, scale: Tensor, mean: Tensor, var: Tensor, norm_eps: float
+) -> tuple[Tensor, ...]:
+    """From the sums of `backward_sums`: ∂weight and ∂bias of batch norm, and its c₁ and c₂."""
+    blocks, _, fields = sums.shape
+    out = scale.new_empty(4, fields)
+    grid = (triton.cdiv(fields, 16),)
+    _unfold[grid](sums, scale, mean, var, out, blocks, fields, int(count), norm_eps)
+    return out.unbind()
 
 
 def backward(
@@ -64,24 +88,19 @@ def backward(
     shift: Tensor,
     streams: Streams,
     eps: float,
-    extra: Tensor | None = None,
+    extra: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """∂x with ∂scale and ∂shift; or, given c₁ and c₂ of batch norm as ``extra``, its ∂x alone."""
-    x, grad = _by_pixels(x), _by_pixels(grad)
+    plan, x, grad = _plan(x, streams, eps, grad)
     grad_x = torch.empty_like(x)
-    grid, common = _launch(x, streams)
     sums = extra is None
-    partial = x.new_empty(grid[0] if sums else 0, 2, streams.fields, dtype=torch.float64)
-    first, second = (scale, shift) if extra is None else extra.unbind()
-    _backward[grid](
-        *(x, grad, grad_x, scale, shift, first, second, partial),
-        *(*_strides(x), *_strides(grad), *_strides(grad_x), eps),
-        SUMS=sums,
-        INPUT=True,
-        EXTRA=not sums,
-        **common,
+    partial = x.new_empty(plan.grid[0] if sums else 0, 2, streams.fields, dtype=torch.float64)
+    first, second = (scale, shift) if extra is None else extra
+    _backward[plan.grid](
+        *(x, grad, grad_x, scale, shift, first, second, partial, *plan.sizes),
+        **(plan.constants | {"SUMS": sums, "INPUT": True, "EXTRA": not sums}),
     )
-    return grad_x, partial.sum(0)
+    return grad_x, partial
 
 
 def assemble(
@@ -98,7 +117,7 @@ def assemble(
     pairs, across = out * into, assembly.shape[1]
     _assemble[(triton.cdiv(pairs, 16), triton.cdiv(across, 64))](
         *(radial, phase, spread, assembly, kernel),
-        **_sizes(radial, phase, spread, shape, pixels),
+        **_sizes(radial.shape[2], spread.shape[1], phase.shape[2], shape, pixels),
     )
     return kernel
 
@@ -117,91 +136,96 @@ def assemble_backward(
     pairs = shape[1] * shape[3]
     _assemble_backward[(triton.cdiv(pairs, 16),)](
         *(radial, phase, spread, assembly, grad.contiguous(), grad_radial, grad_phase),
-        **_sizes(radial, phase, spread, shape, pixels),
+        **_sizes(radial.shape[2], spread.shape[1], phase.shape[2], shape, pixels),
     )
     return grad_radial, grad_phase
 
 
-def _by_pixels(x: Tensor) -> Tensor:
-    """``x``, or a copy of it, with one stride for all its pixels."""
-    return x if x.stride(2) == x.shape[3] * x.stride(3) else x.contiguous()
+class _Plan(NamedTuple):
+    grid: tuple[int, int]
+    sizes: tuple[Any, ...]
+    constants: dict[str, Any]
 
 
-def _strides(x: Tensor) -> tuple[int, int, int]:
-    return x.stride(0), x.stride(1), x.stride(3)
-
-
-def _launch(x: Tensor, streams: Streams) -> tuple[tuple[int, int], dict[str, Any]]:
-    batch, _, height, width = x.shape
-    # A tile is long where memory is: over the pixels, or over fields in channels_last.
-    fields = min(32, triton.next_power_of_2(streams.fields)) if x.stride(1) == 1 else 1
-    positions = batch * height * width
-    re, im = _channels(streams, x.device)
-    grid = (triton.cdiv(positions, _TILE // fields), triton.cdiv(streams.fields, fields))
-    return grid, {
-        "re_of": re,
-        "im_of": im,
-        "positions": positions,
-        "pixels": height * width,
-        "fields": streams.fields,
-        "REAL": tl.float64 if x.dtype == torch.float64 else tl.float32,
-        "BLOCK_F": fields,
-        "BLOCK_N": _TILE // fields,
-    }
+def _plan(x: Tensor, streams: Streams, eps: float, *others: Tensor) -> tuple[Any, ...]:
+    """How to launch, and the tensors, brought to the memory format of the first if need be."""
+    last = not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+    form = torch.channels_last if last else torch.contiguous_format
+    tensors = (t.contiguous(memory_format=form) for t in (x, *others))
+    return _planned(x.shape, x.dtype, x.device, last, streams, eps), *tensors
 
 
 @lru_cache(maxsize=512)
-def _channels(streams: Streams, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The channel of every field's real part, and of its imaginary part or −1."""
-    re: list[int] = []
-    im: list[int] = []
+def _planned(
+    shape: torch.Size,
+    dtype: torch.dtype,
+    device: torch.device,
+    last: bool,
+    streams: Streams,
+    eps: float,
+) -> _Plan:
+    batch, channels, height, width = shape
+    # A tile is long where memory is: over the pixels, or over fields in channels_last.
+    fields = min(32, triton.next_power_of_2(streams.fields)) if last else 1
+    positions = batch * height * width
+    re: list[int] = []  # the channel of every field's real part,
+    im: list[int] = []  # and of its imaginary part, or −1
     for stream, where in zip(streams, streams.slices, strict=True):
-        width = stream.multiplicity
-        re += range(where.start, where.start + width)
-        im += [-1] * width if stream.real else range(where.start + width, where.stop)
-    table = torch.tensor([re, im], dtype=torch.int32, device=device)
-    return table[0], table[1]
+        re += range(where.start, where.start + stream.multiplicity)
+        im += range(where.start + stream.multiplicity, where.stop)
+        im += [-1] * (len(re) - len(im))
+    return _Plan(
+        (triton.cdiv(positions, _TILE // fields), triton.cdiv(streams.fields, fields)),
+        (
+            torch.tensor([re, im], dtype=torch.int32, device=device),
+            positions,
+            height * width,
+            channels,
+            streams.fields,
+        ),
+        {
+            "LAST": last,
+            "EPS": eps,  # a constant of the kernel: as an argument it would be rounded to float32
+            "REAL": tl.float64 if dtype == torch.float64 else tl.float32,
+            "BLOCK_F": fields,
+            "BLOCK_N": _TILE // fields,
+        },
+    )
 
 
+@lru_cache(maxsize=512)
 def _sizes(
-    radial: Tensor, phase: Tensor, spread: Tensor, shape: tuple[int, int, int, int], pixels: int
+    columns: int, phased: int, phases: int, shape: tuple[int, int, int, int], pixels: int
 ) -> dict[str, int]:
     out_parts, out, in_parts, into = shape
     return {
         "into": into,
         "out": out,
         "ACROSS": out_parts * in_parts * pixels,
-        "COLUMNS": radial.shape[-1],
-        "PHASED": spread.shape[-1],
-        "PHASES": phase.shape[-1],
+        "COLUMNS": columns,
+        "PHASED": phased,
+        "PHASES": phases,
         "IN_PARTS": in_parts,
         "PIXELS": pixels,
-        "WIDE": max(16, triton.next_power_of_2(radial.shape[-1])),
+        "WIDE": max(16, triton.next_power_of_2(columns)),
     }
 
 
 @triton.jit
-def _tile(positions, pixels, fields, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr):
+def _tile(
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The fields of a tile, and where their real and imaginary parts lie and are there."""
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     f = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
-    image, pixel = (n // pixels).to(tl.int64), n % pixels
+    re = tl.load(table + f, mask=f < fields, other=0)[:, None]
+    im = tl.load(table + fields + f, mask=f < fields, other=-1)[:, None]
+    image, pixel = (n // pixels).to(tl.int64)[None, :], (n % pixels)[None, :]
+    start = image * channels * pixels + (pixel * channels if LAST else pixel)
+    step = 1 if LAST else pixels
     inside = (n < positions)[None, :] & (f < fields)[:, None]
-    return f, image[None, :], pixel[None, :], inside
-
-
-@triton.jit
-def _pair(x, image, pixel, re, im, inside, s_image, s_channel, s_pixel, REAL: tl.constexpr):
-    start = x + image * s_image + pixel * s_pixel
-    a = tl.load(start + re * s_channel, mask=inside, other=0).to(REAL)
-    b = tl.load(start + im * s_channel, mask=inside & (im >= 0), other=0).to(REAL)
-    return a, b
-
-
-@triton.jit
-def _put(y, image, pixel, re, im, inside, s_image, s_channel, s_pixel, a, b):
-    start = y + image * s_image + pixel * s_pixel
-    tl.store(start + re * s_channel, a, mask=inside)
-    tl.store(start + im * s_channel, b, mask=inside & (im >= 0))
+    return f, start + re * step, start + im * step, inside, inside & (im >= 0)
 
 
 @triton.jit
@@ -212,32 +236,35 @@ def _of_field(values, f, fields, REAL: tl.constexpr):
 @triton.jit
 def _forward(
     x, y, scale, shift,
-    x0, x1, x2, y0, y1, y2, eps,
-    re_of, im_of, positions, pixels, fields,
-    REAL: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    f, image, pixel, inside = _tile(positions, pixels, fields, BLOCK_F, BLOCK_N)
-    re = tl.load(re_of + f, mask=f < fields, other=0)[:, None]
-    im = tl.load(im_of + f, mask=f < fields, other=-1)[:, None]
-    a, b = _pair(x, image, pixel, re, im, inside, x0, x1, x2, REAL)
-    inverse = tl.rsqrt(a * a + b * b + eps)
+    f, re, im, has_re, has_im = _tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    inverse = tl.rsqrt(a * a + b * b + EPS)
     factor = _of_field(scale, f, fields, REAL) + _of_field(shift, f, fields, REAL) * inverse
     factor = tl.maximum(factor, 0)
-    _put(y, image, pixel, re, im, inside, y0, y1, y2, a * factor, b * factor)
+    tl.store(y + re, a * factor, mask=has_re)
+    tl.store(y + im, b * factor, mask=has_im)
 
 
 @triton.jit
 def _moments(
     x, partial,
-    x0, x1, x2, eps,
-    re_of, im_of, positions, pixels, fields,
-    REAL: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    f, image, pixel, inside = _tile(positions, pixels, fields, BLOCK_F, BLOCK_N)
-    re = tl.load(re_of + f, mask=f < fields, other=0)[:, None]
-    im = tl.load(im_of + f, mask=f < fields, other=-1)[:, None]
-    a, b = _pair(x, image, pixel, re, im, inside, x0, x1, x2, REAL)
-    square = tl.where(inside, a * a + b * b + eps, 0.0)
+    f, re, im, has_re, has_im = _tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    square = tl.where(has_re, a * a + b * b + EPS, 0.0)
     to = partial + tl.program_id(0) * 2 * fields + f
     tl.store(to, tl.sum(tl.sqrt(square), 1).to(tl.float64), mask=f < fields)
     tl.store(to + fields, tl.sum(square, 1).to(tl.float64), mask=f < fields)
@@ -246,20 +273,22 @@ def _moments(
 @triton.jit
 def _backward(
     x, grad, grad_x, scale, shift, first, second, partial,
-    x0, x1, x2, g0, g1, g2, d0, d1, d2, eps,
-    re_of, im_of, positions, pixels, fields,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
     SUMS: tl.constexpr, INPUT: tl.constexpr, EXTRA: tl.constexpr,
-    REAL: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    f, image, pixel, inside = _tile(positions, pixels, fields, BLOCK_F, BLOCK_N)
-    re = tl.load(re_of + f, mask=f < fields, other=0)[:, None]
-    im = tl.load(im_of + f, mask=f < fields, other=-1)[:, None]
-    a, b = _pair(x, image, pixel, re, im, inside, x0, x1, x2, REAL)
-    ga, gb = _pair(grad, image, pixel, re, im, inside, g0, g1, g2, REAL)
-    inverse = tl.rsqrt(a * a + b * b + eps)
+    f, re, im, has_re, has_im = _tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    ga = tl.load(grad + re, mask=has_re, other=0).to(REAL)
+    gb = tl.load(grad + im, mask=has_im, other=0).to(REAL)
+    inverse = tl.rsqrt(a * a + b * b + EPS)
     slope = _of_field(shift, f, fields, REAL)
     factor = _of_field(scale, f, fields, REAL) + slope * inverse
-    inner = tl.where(inside & (factor > 0), ga * a + gb * b, 0.0)
+    inner = tl.where(has_re & (factor > 0), ga * a + gb * b, 0.0)
     if SUMS:
         to = partial + tl.program_id(0) * 2 * fields + f
         tl.store(to, tl.sum(inner, 1).to(tl.float64), mask=f < fields)
@@ -272,8 +301,52 @@ def _backward(
         pull *= inverse
         if EXTRA:
             pull += _of_field(second, f, fields, REAL)
-        da, db = ga * factor - a * pull, gb * factor - b * pull
-        _put(grad_x, image, pixel, re, im, inside, d0, d1, d2, da, db)
+        tl.store(grad_x + re, ga * factor - a * pull, mask=has_re)
+        tl.store(grad_x + im, gb * factor - b * pull, mask=has_im)
+
+
+@triton.jit
+def _totals(sums, blocks, fields):
+    """16 fields of a program, and their two sums over all blocks."""
+    f = tl.program_id(0) * 16 + tl.arange(0, 16)
+    block = tl.arange(0, 64)[:, None]
+    first, second = tl.zeros((16,), tl.float64), tl.zeros((16,), tl.float64)
+    for start in range(0, blocks, 64):
+        there = (start + block < blocks) & (f < fields)[None, :]
+        at = sums + (start + block) * 2 * fields + f[None, :]
+        first += tl.sum(tl.load(at, mask=there, other=0), 0)
+        second += tl.sum(tl.load(at + fields, mask=there, other=0), 0)
+    return f, first, second
+
+
+@triton.jit
+def _fold(sums, weight, bias, out, blocks, fields, count, norm_eps):
+    f, first, second = _totals(sums, blocks, fields)
+    mean = first / count
+    var = tl.maximum(second / count - mean * mean, 0)
+    there = f < fields
+    scale = tl.load(weight + f, mask=there, other=0) * tl.rsqrt(var + norm_eps)
+    tl.store(out + f, mean, mask=there)
+    tl.store(out + fields + f, var, mask=there)
+    tl.store(out + 2 * fields + f, scale, mask=there)
+    tl.store(
+        out + 3 * fields + f, tl.load(bias + f, mask=there, other=0) - scale * mean, mask=there
+    )
+
+
+@triton.jit
+def _unfold(sums, scale, mean, var, out, blocks, fields, count, norm_eps):
+    f, first, second = _totals(sums, blocks, fields)
+    there = f < fields
+    mu = tl.load(mean + f, mask=there, other=0)
+    spread = tl.load(var + f, mask=there, other=0) + norm_eps
+    factor = tl.load(scale + f, mask=there, other=0)
+    centred = first - mu * second
+    slope = factor * centred / spread / count
+    tl.store(out + f, centred * tl.rsqrt(spread.to(tl.float64)), mask=there)
+    tl.store(out + fields + f, second, mask=there)
+    tl.store(out + 2 * fields + f, factor * second / count - mu * slope, mask=there)
+    tl.store(out + 3 * fields + f, slope, mask=there)
 
 
 @triton.jit

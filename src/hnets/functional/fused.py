@@ -13,6 +13,7 @@ In batch norm, scale and shift depend on x through the mean μ and variance σ²
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -91,10 +92,15 @@ def assemble(
     return kernel
 
 
+@cache
+def _triton() -> ModuleType:
+    return import_module("hnets.functional._triton")
+
+
 def _backend(x: Tensor) -> ModuleType:
     if x.device.type == "cpu":
         return _cpu
-    return import_module("hnets.functional._triton")
+    return _triton()
 
 
 class _Assemble(torch.autograd.Function):
@@ -116,9 +122,11 @@ class _Assemble(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         tensors = ctx.saved_tensors
-        backend = _backend(grads[0])
-        grad_radial, grad_phase = backend.assemble_backward(grads[0], *tensors, *ctx.sizes)
-        return grad_radial, grad_phase, None, None, None, None
+        if torch.is_grad_enabled():
+            again = plain.assemble(*tensors, *ctx.sizes)
+            return *_differentiable(tensors[:2], again, grads[0]), None, None, None, None
+        backward = _backend(grads[0]).assemble_backward
+        return *backward(grads[0], *tensors, *ctx.sizes), None, None, None, None
 
 
 class _MagnitudeReLU(torch.autograd.Function):
@@ -138,7 +146,7 @@ class _MagnitudeReLU(torch.autograd.Function):
             again = plain.magnitude_relu(x, scale, shift, ctx.streams, ctx.eps)
             return *_differentiable((x, scale, shift), again, grads[0]), None, None
         grad_x, sums = _backend(x).backward(grads[0], x, scale, shift, ctx.streams, ctx.eps)
-        grad_scale, grad_shift = sums.to(scale.dtype)
+        grad_scale, grad_shift = sums.sum(0).to(scale.dtype)
         return grad_x, grad_scale, grad_shift, None, None
 
 
@@ -155,15 +163,11 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
         group: ProcessGroup | None,
     ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
         backend = _backend(x)
-        sums = backend.moments(x, streams, eps)  # (2, fields): Σ|x| and Σ|x|²
+        sums = backend.moments(x, streams, eps)  # (pieces, 2, fields): Σ|x| and Σ|x|²
         sums, count = _over_processes(sums, x.numel() // x.shape[1], group)
-        mean = sums[0] / count
-        var = (sums[1] / count - mean * mean).clamp_min_(0)
-        mean, var = mean.to(weight.dtype), var.to(weight.dtype)
-        deviation = (var + norm_eps).sqrt()
-        scale = weight / deviation
-        shift = bias - scale * mean
-        ctx.save_for_backward(x, weight, bias, scale, shift, mean, deviation)
+        fold = backend.fold if group is None else _cpu.fold
+        mean, var, scale, shift = fold(sums, count, weight, bias, norm_eps)
+        ctx.save_for_backward(x, weight, bias, scale, shift, mean, var)
         ctx.streams, ctx.eps, ctx.group, ctx.count = streams, eps, group, count
         ctx.norm_eps = norm_eps
         y = backend.forward(x, scale, shift, streams, eps)
@@ -172,22 +176,24 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, scale, shift, mean, deviation = ctx.saved_tensors
+        x, weight, bias, scale, shift, mean, var = ctx.saved_tensors
         if torch.is_grad_enabled():
             again, *_ = plain.batch_magnitude_relu(
                 x, weight, bias, ctx.streams, ctx.norm_eps, ctx.eps, ctx.group
             )
             return *_differentiable((x, weight, bias), again, grads[0]), None, None, None, None
         backend, common = _backend(x), (x, scale, shift, ctx.streams, ctx.eps)
+        statistics = (ctx.count, scale, mean, var, ctx.norm_eps)
         sums = backend.backward_sums(grads[0], *common)
-        grad_scale, grad_shift = sums.to(scale.dtype)
-        grad_weight = (grad_scale - mean * grad_shift) / deviation
-        sums, _ = _over_processes(sums, 0, ctx.group)
-        all_scale, all_shift = sums.to(scale.dtype) / ctx.count
-        slope = scale * (all_scale - mean * all_shift) / deviation**2
-        extra = torch.stack([scale * all_shift - mean * slope, slope])  # c₁, c₂
+        unfold = backend.unfold if ctx.group is None else _cpu.unfold
+        grad_weight, grad_bias, *extra = unfold(sums, *statistics)
+        if (
+            ctx.group is not None
+        ):  # x moves the statistics of all, the parameters are everyone's own
+            sums, _ = _over_processes(sums, 0, ctx.group)
+            _, _, *extra = unfold(sums, *statistics)
         grad_x, _ = backend.backward(grads[0], *common, extra)
-        return grad_x, grad_weight, grad_shift, None, None, None, None
+        return grad_x, grad_weight, grad_bias, None, None, None, None
 
 
 def _differentiable(
@@ -204,6 +210,6 @@ def _over_processes(
 ) -> tuple[Tensor, float | Tensor]:
     if group is None:
         return sums, float(count)
-    packed = torch.cat([sums.flatten(), sums.new_tensor([count])])
+    packed = torch.cat([sums.sum(0).flatten(), sums.new_tensor([count])])
     torch.distributed.all_reduce(packed, group=group)
-    return packed[:-1].view_as(sums), packed[-1]
+    return packed[:-1].view(1, *sums.shape[1:]), packed[-1]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hnets.functional import fused
+from hnets.functional import fused, plain
 
 __all__ = ["harmonic_kernel", "hconv2d"]
 
@@ -25,19 +24,9 @@ def harmonic_kernel(
     the paper's R(r)·exp(i(mφ+β)), and one real convolution with the kernel computes
     Y_p = Σ_n W_{p−n} ⋆ F_n for all p at once.
     """
-    if fused.assembles(radial):
-        flat = fused.assemble(radial, phase, spread, assembly, shape, kernel_size**2)
-        return flat.unflatten(-1, (kernel_size, kernel_size))
-    coefficients = radial
-    if phase is not None:
-        beta = phase @ spread  # (out, in, phased columns)
-        phased = radial[..., : beta.shape[-1]]
-        free = radial[..., beta.shape[-1] :]
-        coefficients = torch.cat([phased * beta.cos(), free, phased * beta.sin()], dim=-1)
-    out_parts, out, in_parts, into = shape
-    sides = (kernel_size, kernel_size)
-    kernel = (coefficients @ assembly).view(out, into, out_parts, in_parts, *sides)
-    return kernel.permute(2, 0, 3, 1, 4, 5).reshape(out_parts * out, in_parts * into, *sides)
+    form = fused if fused.assembles(radial) else plain
+    flat = form.assemble(radial, phase, spread, assembly, shape, kernel_size**2)
+    return flat.view(*flat.shape[:2], kernel_size, kernel_size)
 
 
 def hconv2d(

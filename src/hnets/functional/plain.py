@@ -18,7 +18,29 @@ from hnets.streams import Streams
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["batch_magnitude_relu", "fold_batch_norm", "magnitude_relu", "square"]
+__all__ = ["assemble", "batch_magnitude_relu", "fold_batch_norm", "magnitude_relu", "square"]
+
+
+def assemble(
+    radial: Tensor,
+    phase: Tensor | None,
+    spread: Tensor,
+    assembly: Tensor,
+    shape: tuple[int, int, int, int],
+    pixels: int,
+) -> Tensor:
+    """The kernel ``(out channels, in channels, pixels)`` from radial weights and phases."""
+    coefficients = radial
+    if phase is not None:
+        beta = phase @ spread  # (out, in, phased columns)
+        phased, free = radial[..., : beta.shape[-1]], radial[..., beta.shape[-1] :]
+        parts = [phased * beta.cos(), phased * beta.sin()]
+        if free.shape[-1]:  # the compiler stumbles over empty tensors
+            parts.insert(1, free)
+        coefficients = torch.cat(parts, dim=-1)
+    out_parts, out, in_parts, into = shape
+    kernel = (coefficients @ assembly).view(out, into, out_parts, in_parts, pixels)
+    return kernel.permute(2, 0, 3, 1, 4).reshape(out_parts * out, in_parts * into, pixels)
 
 
 def magnitude_relu(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float) -> Tensor:
