@@ -8,6 +8,7 @@ be shorter.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -120,31 +121,34 @@ def _pieces(
     Pieces are ``(images, streams, parts, multiplicity, h, w)``, values ``(streams, mult, 1, 1)``.
     """
     batch, _, *sides = maps[0].shape
-    images = max(1, _PIECE // max(1, maps[0][0].numel()))
+    images = max(1, _PIECE * batch // maps[0].numel())
     channel = field = 0
     for run in streams.runs:
         shape = (run.streams, run.parts, run.multiplicity, *sides)
-        of_run = [
-            v[field : field + run.fields].view(run.streams, run.multiplicity, 1, 1) for v in values
-        ]
-        for start in range(0, batch, images):
-            end = min(start + images, batch)
-            yield (
-                [
-                    m[start:end, channel : channel + run.channels].view(end - start, *shape)
-                    for m in maps
-                ],
-                of_run,
-            )
-        channel += run.channels
-        field += run.fields
+        of_run, parts = list(values), list(maps)
+        if len(streams.runs) > 1:
+            of_run = [v[field : field + run.fields] for v in values]
+            parts = [m[:, channel : channel + run.channels] for m in maps]
+            channel += run.channels
+            field += run.fields
+        of_run = [v.view(run.streams, run.multiplicity, 1, 1) for v in of_run]
+        if batch <= images:
+            yield [part.view(batch, *shape) for part in parts], of_run
+            continue
+        for piece in zip(*(part.split(images) for part in parts), strict=True):
+            yield [part.view(len(part), *shape) for part in piece], of_run
+
+
+@cache
+def _constant(value: float, dtype: torch.dtype) -> Tensor:
+    return torch.full((1,), value, dtype=dtype)
 
 
 def _square(view: Tensor, eps: float) -> Tensor:
     """|z|² + eps in at least float32."""
     dtype = torch.float32 if view.dtype.itemsize < 4 else view.dtype
     re = view.select(2, 0)
-    square = torch.addcmul(torch.full((1,), eps, dtype=dtype), re, re)
+    square = torch.addcmul(_constant(eps, dtype), re, re)
     if view.shape[2] == 2:
         im = view.select(2, 1)
         square.addcmul_(im, im)

@@ -52,28 +52,30 @@ def mean_pool2d(x: Tensor, size: int) -> Tensor:
     tensor([[[[1.5000]]]])
     """
     if fused.usable(x) and x.shape[2] >= size and x.shape[3] >= size:
-        pooled: Tensor = _MeanPool.apply(x, size)
+        pooled: Tensor = _MeanPool.apply(x, size) if torch.is_grad_enabled() else _mean(x, size)
         return pooled
     return F.avg_pool2d(x, size)
+
+
+def _mean(x: Tensor, size: int) -> Tensor:
+    if x.device.type != "cpu" or x.dtype.itemsize < 4 or size == 1:
+        return F.avg_pool2d(x, size)
+    height, width = (side // size * size for side in x.shape[2:])
+    # Whole rows first: their sums are vectorised, and leave less for the strided ones.
+    total = x[:, :, 0:height:size, :width] + x[:, :, 1:height:size, :width]
+    for i in range(2, size):
+        total += x[:, :, i:height:size, :width]
+    pooled = total[..., 0::size] + total[..., 1::size]
+    for i in range(2, size):
+        pooled += total[..., i::size]
+    return pooled.mul_(1 / size**2)
 
 
 class _MeanPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, size: int) -> Tensor:
         ctx.shape, ctx.size = x.shape, size
-        if x.device.type != "cpu" or x.dtype.itemsize < 4:
-            return F.avg_pool2d(x, size)
-        height, width = (side // size * size for side in x.shape[2:])
-        # Whole rows first: their sums are vectorised, and leave less for the strided ones.
-        rows = [x[:, :, i:height:size, :width] for i in range(size)]
-        total = rows[0] + rows[1] if size > 1 else rows[0].clone()
-        for row in rows[2:]:
-            total += row
-        columns = [total[..., i::size] for i in range(size)]
-        pooled = columns[0] + columns[1] if size > 1 else total
-        for column in columns[2:]:
-            pooled += column
-        return pooled.mul_(1 / size**2)
+        return _mean(x, size)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
