@@ -44,6 +44,7 @@ def main() -> None:
             times = interleaved(functions, args.rounds, args.min_time, args.device)
             print(f"\n{title}, {precision}\n{times.table(to='plain')}", flush=True)
             results[f"{title}, {precision}"] = _summary(times)
+            torch._dynamo.reset()  # or the next table's networks would count as recompilations
     print("\nMemory of a training step, MiB beyond what is held before it")
     for batch in TRAINING:
         plain, ours = (
@@ -68,7 +69,7 @@ def _tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, dict
             if device == "cuda" and name in ("plain", "hnets"):
                 rows[f"{name}, CUDA graph"] = _graphed(_Precision(make(), bf16), batch, device)
                 if compiled:
-                    net = torch.compile(_Precision(make(), bf16))
+                    net = torch.compile(_Precision(make(), bf16), mode="reduce-overhead")
                     rows[f"{name}, compiled"] = training_step(net, batch, device)
         yield f"Training step, batch {batch}", rows
     for batch in INFERENCE:
@@ -76,7 +77,7 @@ def _tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, dict
         for name, make in _networks(train=False).items():
             rows[name] = inference(_Precision(make(), bf16), batch, device)
             if device == "cuda" and compiled and name in ("plain", "hnets, frozen"):
-                net = torch.compile(_Precision(make(), bf16))
+                net = torch.compile(_Precision(make(), bf16), mode="reduce-overhead")
                 rows[f"{name}, compiled"] = inference(net, batch, device)
         yield f"Inference, batch {batch}", rows
 
