@@ -1,44 +1,47 @@
-"""Views of a plain tensor by streams: the only place that knows how parts lie in channels."""
+"""From channels to fields and back: the only place that knows how parts lie in channels.
+
+By slices of channels, not by views with a dimension for each part: where height and width are free,
+the compiler cannot follow those.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-from hnets.streams import Run, Streams
+from hnets.streams import Streams
 
-__all__ = ["fields_of_runs", "join", "per_field", "views"]
-
-
-def views(x: Tensor, streams: Streams) -> Iterator[tuple[Run, Tensor]]:
-    """Each run of the layout with its view ``(batch, streams, parts, multiplicity, ...)``."""
-    start = 0
-    for run in streams.runs:
-        part = x if len(streams.runs) == 1 else x.narrow(1, start, run.channels)
-        yield run, part.unflatten(1, (run.streams, run.parts, run.multiplicity))
-        start += run.channels
+__all__ = ["per_field", "squared", "to_channels"]
 
 
-def fields_of_runs(values: Tensor, streams: Streams, dim: int = -1) -> tuple[Tensor, ...]:
-    """Split values that stand one a field, along ``dim``, by the runs of the layout."""
-    if len(streams.runs) == 1:
-        return (values,)
-    ends = accumulate(run.fields for run in streams.runs)
-    # One view a run: `split` would be a sequence in an ONNX graph.
-    return tuple(
-        values.narrow(dim, end - run.fields, run.fields)
-        for run, end in zip(streams.runs, ends, strict=True)
-    )
+def squared(x: Tensor, streams: Streams) -> Tensor:
+    """|z|² of every field: ``(batch, channels, ...)`` to ``(batch, fields, ...)``.
+
+    In at least float32: half precision would overflow, and lose what is added to avoid zero.
+    """
+    wide = x.float() if x.dtype.itemsize < 4 else x
+    power = wide * wide
+    fields = []
+    for stream, where in zip(streams, streams.slices, strict=True):
+        middle = where.start + stream.multiplicity
+        re, im = power[:, where.start : middle], power[:, middle : where.stop]
+        fields.append(re if stream.real else re + im)
+    return _join(fields)
 
 
-def per_field(values: Tensor, run: Run, x: Tensor) -> Tensor:
-    """Shape a run's values, one a field, to broadcast against ``(batch, streams, mult, ...)``."""
-    return values.reshape(run.streams, run.multiplicity, *[1] * (x.dim() - 2))
+def to_channels(values: Tensor, streams: Streams) -> Tensor:
+    """Give every part its field's value: ``(batch, fields, ...)`` to ``(batch, channels, ...)``."""
+    channels, start = [], 0
+    for stream in streams:
+        channels += [values[:, start : start + stream.multiplicity]] * stream.parts
+        start += stream.multiplicity
+    return _join(channels)
 
 
-def join(parts: list[Tensor]) -> Tensor:
-    """Put the channels of all runs back together."""
+def per_field(values: Tensor, x: Tensor) -> Tensor:
+    """Shape values, one a field, to broadcast against ``(batch, fields, ...)``."""
+    return values.reshape(-1, *[1] * (x.dim() - 2))
+
+
+def _join(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

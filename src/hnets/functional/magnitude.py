@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional import fused, plain
-from hnets.functional.layout import fields_of_runs, join, views
-from hnets.functional.plain import fold_batch_norm, square
+from hnets.functional.layout import squared, to_channels
+from hnets.functional.plain import fold_batch_norm
 from hnets.streams import Streams
 
 if TYPE_CHECKING:
@@ -45,15 +45,9 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
 
     Exact, with a gradient of zero where z is zero.
     """
-    parts = []
-    for run, view in views(x, streams):
-        if run.parts == 1:
-            parts.append(view.abs().flatten(1, 3))
-            continue
-        power = view.select(2, 0).square() + view.select(2, 1).square()
-        zero = power == 0
-        parts.append(power.masked_fill(zero, 1).sqrt().masked_fill(zero, 0).flatten(1, 2))
-    return join(parts)
+    power = squared(x, streams)
+    zero = power == 0
+    return power.masked_fill(zero, 1).sqrt().masked_fill(zero, 0).to(x.dtype)
 
 
 def modrelu(x: Tensor, bias: Tensor, streams: Streams, eps: float = EPS) -> Tensor:
@@ -107,20 +101,13 @@ def magnitude_act(
     x: Tensor, act: Callable[[Tensor], Tensor], streams: Streams, eps: float = EPS
 ) -> Tensor:
     """``act(|x|) · x/|x|`` for any function of magnitudes, applied to ``(batch, fields, ...)``."""
-    lengths = [square(view, eps).sqrt() for _, view in views(x, streams)]
-    values = act(join([length.flatten(1, 2) for length in lengths]))
-    parts = []
-    for (run, view), length, value in zip(
-        views(x, streams), lengths, fields_of_runs(values, streams, dim=1), strict=True
-    ):
-        factor = value.unflatten(1, (run.streams, run.multiplicity)) / length
-        parts.append((view * factor.unsqueeze(2)).to(x.dtype).flatten(1, 3))
-    return join(parts)
+    lengths = (squared(x, streams) + eps).sqrt()
+    return (x * to_channels(act(lengths) / lengths, streams)).to(x.dtype)
 
 
 def gate(x: Tensor, gates: Tensor, streams: Streams) -> Tensor:
     """``x · sigmoid(gates)``, with a gate for every field: ``(batch, fields, ...)``."""
-    return _times_fields(x, torch.sigmoid(gates), streams)
+    return x * to_channels(torch.sigmoid(gates), streams)
 
 
 def dropout(x: Tensor, p: float, streams: Streams, training: bool = True) -> Tensor:
@@ -128,7 +115,7 @@ def dropout(x: Tensor, p: float, streams: Streams, training: bool = True) -> Ten
     if not training or p == 0:
         return x
     kept = x.new_ones(x.shape[0], streams.fields, *[1] * (x.dim() - 2))
-    return _times_fields(x, F.dropout(kept, p), streams)
+    return x * to_channels(F.dropout(kept, p), streams)
 
 
 def largest(responses: Sequence[Tensor], streams: Streams) -> Tensor:
@@ -136,16 +123,6 @@ def largest(responses: Sequence[Tensor], streams: Streams) -> Tensor:
     lengths = torch.stack([magnitude(r, streams) for r in responses])
     winner = lengths.argmax(0)
     return sum(
-        (_times_fields(r, (winner == i).to(r.dtype), streams) for i, r in enumerate(responses)),
+        (r * to_channels(winner == i, streams) for i, r in enumerate(responses)),
         start=torch.zeros_like(responses[0]),
     )
-
-
-def _times_fields(x: Tensor, factors: Tensor, streams: Streams) -> Tensor:
-    parts = [
-        (view * factor.unflatten(1, (run.streams, run.multiplicity)).unsqueeze(2)).flatten(1, 3)
-        for (run, view), factor in zip(
-            views(x, streams), fields_of_runs(factors, streams, dim=1), strict=True
-        )
-    ]
-    return join(parts)

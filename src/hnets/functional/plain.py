@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hnets.functional.layout import fields_of_runs, join, per_field, views
+from hnets.functional.layout import per_field, squared, to_channels
 from hnets.streams import Streams
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["assemble", "batch_magnitude_relu", "fold_batch_norm", "magnitude_relu", "square"]
+__all__ = ["assemble", "batch_magnitude_relu", "fold_batch_norm", "magnitude_relu"]
 
 
 def assemble(
@@ -34,10 +34,7 @@ def assemble(
     if phase is not None:
         beta = phase @ spread  # (out, in, phased columns)
         phased, free = radial[..., : beta.shape[-1]], radial[..., beta.shape[-1] :]
-        parts = [phased * beta.cos(), phased * beta.sin()]
-        if free.shape[-1]:  # the compiler stumbles over empty tensors
-            parts.insert(1, free)
-        coefficients = torch.cat(parts, dim=-1)
+        coefficients = torch.cat([phased * beta.cos(), free, phased * beta.sin()], dim=-1)
     out_parts, out, in_parts, into = shape
     kernel = (coefficients @ assembly).view(out, into, out_parts, in_parts, pixels)
     return kernel.permute(2, 0, 3, 1, 4).reshape(out_parts * out, in_parts * into, pixels)
@@ -45,13 +42,9 @@ def assemble(
 
 def magnitude_relu(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float) -> Tensor:
     """``x · relu(scale + shift/|x|)``, one scale and one shift a field."""
-    parts = []
-    scales, shifts = fields_of_runs(scale, streams), fields_of_runs(shift, streams)
-    for (run, view), a, b in zip(views(x, streams), scales, shifts, strict=True):
-        inverse = square(view, eps).rsqrt()
-        factor = F.relu(per_field(a, run, x) + per_field(b, run, x) * inverse)
-        parts.append((view * factor.unsqueeze(2)).to(x.dtype).flatten(1, 3))
-    return join(parts)
+    inverse = (squared(x, streams) + eps).rsqrt()
+    factor = F.relu(per_field(scale, x) + per_field(shift, x) * inverse)
+    return (x * to_channels(factor, streams)).to(x.dtype)
 
 
 def batch_magnitude_relu(
@@ -64,7 +57,7 @@ def batch_magnitude_relu(
     group: ProcessGroup | None,
 ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
     """The same with scale and shift from batch statistics; also mean, variance and their count."""
-    lengths = join([square(view, eps).sqrt().flatten(1, 2) for _, view in views(x, streams)])
+    lengths = (squared(x, streams) + eps).sqrt()
     dims, count = [0, *range(2, x.dim())], x.numel() // x.shape[1]
     total: float | Tensor = count
     if group is None:
@@ -89,12 +82,6 @@ def fold_batch_norm(
     """The scale and shift with which `magnitude_relu` is batch norm with these statistics."""
     scale = weight * (var + norm_eps).rsqrt()
     return scale, bias - scale * mean
-
-
-def square(view: Tensor, eps: float) -> Tensor:
-    """|z|² + eps of a view, in at least float32: half precision would lose eps."""
-    wide = view.float() if view.dtype.itemsize < 4 else view
-    return wide.square().sum(2) + eps
 
 
 class _AllReduce(torch.autograd.Function):
