@@ -3,8 +3,8 @@
     python benchmarks/layers.py                     # CPU: training, inference, memory
     python benchmarks/layers.py --device cuda       # also compiled and as a CUDA graph, tf32, bf16
 
-Everything in one table is timed in turn in one run; a ratio above 1 is slower than the plain CNN in
-the same form.
+Everything in one table is timed in turn in one run. Ratios in a table are to the plain CNN as it is;
+the line below compares both in the same form. Above 1 is slower than the plain CNN.
 """
 
 import argparse
@@ -42,7 +42,8 @@ def main() -> None:
         _allow_tf32(precision != "float32")
         for title, functions in _tables(args.device, precision == "bf16", args.compile):
             times = interleaved(functions, args.rounds, args.min_time, args.device)
-            print(f"\n{title}, {precision}\n{times.table(to='plain')}", flush=True)
+            print(f"\n{title}, {precision}\n{times.table(to='plain')}")
+            print(f"hnets against plain: {_same_form(times)}", flush=True)
             results[f"{title}, {precision}"] = _summary(times)
             torch._dynamo.reset()  # or the next table's networks would count as recompilations
     print("\nMemory of a training step, MiB beyond what is held before it")
@@ -135,6 +136,22 @@ def _graphed(net: nn.Module, batch: int, device: str) -> Step:
 
 def _allow_tf32(allowed: bool) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
+
+
+def _same_form(times: Timings) -> str:
+    """Ours over plain for every form that both were timed in, per round, medians."""
+    forms = {
+        "as it is": ("plain", "hnets"),
+        "CUDA graph": ("plain, CUDA graph", "hnets, CUDA graph"),
+        "compiled": ("plain, compiled", "hnets, compiled"),
+        "frozen": ("plain", "hnets, frozen"),
+        "both folded": ("plain, norms folded", "hnets, frozen"),
+        "frozen and compiled": ("plain, compiled", "hnets, frozen, compiled"),
+    }
+    there = {form: pair for form, pair in forms.items() if times.seconds.keys() >= set(pair)}
+    return ", ".join(
+        f"{form} {times.ratios(to=plain)[ours].median:.3f}" for form, (plain, ours) in there.items()
+    )
 
 
 def _summary(times: Timings) -> dict[str, dict[str, float]]:
