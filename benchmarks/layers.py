@@ -3,7 +3,7 @@
     python benchmarks/layers.py                     # CPU: training, inference, memory
     python benchmarks/layers.py --device cuda       # also compiled and as a CUDA graph, tf32, bf16
 
-Everything in one table is timed in turn in one run. Ratios in a table are to the plain CNN as it is;
+Everything in one table is timed in turn in one run. Ratios in a table are to the plain CNN, eager;
 the line below compares both in the same form. Above 1 is slower than the plain CNN.
 """
 
