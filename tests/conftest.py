@@ -1,7 +1,6 @@
 """What every test stands on: fixed seeds, and a stated reason wherever a test is skipped."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -43,15 +42,6 @@ def data_folder() -> Path:
     if not Path(folder).is_dir():
         pytest.skip(f"needs data sets: HNETS_DATA names {folder!r}, which is no folder")
     return Path(folder)
-
-
-@pytest.fixture
-def default_float64() -> Iterator[None]:
-    """Modules built in the test hold float64."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
