@@ -63,7 +63,7 @@ $(BIN)/pip:
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing hnets and its requirements into $(VENV); the first time takes minutes."
-	@$(PIP) -e ".[plot]" scikit-image
+	@$(PIP) -e ".[plot]"
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/pip

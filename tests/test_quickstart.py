@@ -13,7 +13,6 @@ from hnets import testing
 from hnets.quickstart import (
     _input,
     _most_alike,
-    cost_table,
     example_network,
     load,
     plain_network,
@@ -52,16 +51,6 @@ def test_tables_show_cost_and_equivariance_beside_a_plain_network(run: tuple[Pat
     for expected in ("2,056", "53,824", "order 0", "order 1", "plain", "15°", "180°", "exact"):
         assert expected in said
     assert "…" not in said, "a column was cut off"
-
-
-@pytest.mark.parametrize("width", [80, 100, 140])
-def test_cost_table_never_cuts_a_number(width: int) -> None:
-    import hnets
-
-    out = console(width)
-    out.print(cost_table(hnets.cost(hnets.models.hnet_mnist(), (1, 28, 28)), width))
-    assert "92,649,200" in text(out)
-    assert "…" not in text(out)
 
 
 def test_example_turns_and_the_plain_network_does_not() -> None:

@@ -3,6 +3,7 @@
 from hnets import export, functional, models, nn, testing
 from hnets.cost import cost, matching_width
 from hnets.export import freeze
+from hnets.models import create_model
 from hnets.streams import Stream, Streams
 
 __version__ = "0.1.0"
@@ -10,6 +11,7 @@ __all__ = [
     "Stream",
     "Streams",
     "cost",
+    "create_model",
     "export",
     "freeze",
     "functional",

@@ -5,20 +5,16 @@ Everything heavy is imported by the command that needs it.
 
 from __future__ import annotations
 
-import difflib
 import io
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import hnets
-
-if TYPE_CHECKING:
-    from torch import nn
 
 __all__ = ["app", "main"]
 
@@ -126,9 +122,11 @@ def cost(
     """Count the parameters and multiplications of a model, layer by layer."""
     from rich.console import Console
 
-    from hnets.quickstart import cost_table
-
-    net, channels = _model(model)
+    try:
+        net = hnets.create_model(model)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="MODEL") from None
+    channels = next(p for p in net.modules() if isinstance(p, hnets.nn.HConv2d)).in_streams.channels
     height, width = _size(size)
     try:
         report = hnets.cost(net, (channels, height, width))
@@ -136,8 +134,7 @@ def cost(
         raise typer.BadParameter(
             f"{size} is too small for {model}; try 28x28", param_hint="--size"
         ) from None
-    console = Console()
-    console.print(cost_table(report, console.width))
+    Console().print(report)
 
 
 @app.command()
@@ -167,20 +164,6 @@ def _make_folder(folder: Path) -> None:
             f"expected a folder to write to, got {str(folder)!r} ({error.strerror}); name another",
             param_hint="--out",
         ) from None
-
-
-def _model(name: str) -> tuple[nn.Module, int]:
-    """An untrained model by its name, and how many channels its input has."""
-    from hnets import models, nn
-
-    builders = {n: f for n, f in vars(models).items() if n in models.__all__ and n.islower()}
-    if name not in builders:
-        near = difflib.get_close_matches(name.lower(), builders, n=1, cutoff=0.3)
-        advice = f"did you mean {near[0]}?" if near else f"there is {', '.join(builders)}"
-        raise typer.BadParameter(f"no model is called {name!r}; {advice}", param_hint="MODEL")
-    net = builders[name]()
-    first = next(part for part in net.modules() if isinstance(part, nn.HConv2d))
-    return net, first.in_streams.channels
 
 
 def _size(text: str) -> tuple[int, int]:

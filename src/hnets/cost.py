@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from hnets.nn import HConv2d
 from hnets.nn.conv import FrozenHConv2d
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
     from rich.table import Table
 
 __all__ = ["Cost", "LayerCost", "cost", "matching_width"]
@@ -48,16 +50,24 @@ class Cost:
         """Multiplications of all convolutions and linear layers, for one input."""
         return sum(layer.multiplications for layer in self.layers)
 
-    def __rich__(self) -> Table:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        yield self.table(options.max_width)
+
+    def table(self, width: int = 120) -> Table:
+        """A rich table; a narrow one has no frames and wraps between streams, never in a number."""
+        from rich import box
         from rich.table import Table
 
         table = Table(show_footer=True)
-        table.add_column("layer", footer="total")
-        table.add_column("kind")
+        table.add_column("layer", footer="total", no_wrap=True)
+        table.add_column("kind", no_wrap=True)
         table.add_column("streams")
-        table.add_column("output", justify="right")
-        table.add_column("parameters", footer=f"{self.parameters:,}", justify="right")
-        table.add_column("multiplications", footer=f"{self.multiplications:,}", justify="right")
+        table.add_column("output", justify="right", no_wrap=True)
+        for name, total in (
+            ("parameters", self.parameters),
+            ("multiplications", self.multiplications),
+        ):
+            table.add_column(name, footer=f"{total:,}", justify="right", no_wrap=True)
         for layer in self.layers:
             table.add_row(
                 layer.name,
@@ -67,6 +77,9 @@ class Cost:
                 f"{layer.parameters:,}",
                 f"{layer.multiplications:,}" if layer.multiplications else "",
             )
+        if width < 100:
+            table.box, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, (0, 0)
+            table.columns[2].max_width = 13
         return table
 
     def __str__(self) -> str:

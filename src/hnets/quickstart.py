@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hnets import inspect
 from hnets import nn as hnn
-from hnets.cost import Cost, cost
+from hnets.cost import cost
 from hnets.streams import Streams
 from hnets.testing import equivariance_error
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["cost_table", "example_network", "load", "plain_network", "quickstart"]
+__all__ = ["example_network", "load", "plain_network", "quickstart"]
 
 ANGLE = 60.0
 """Degrees by which the picture of the figure is turned."""
@@ -68,7 +68,7 @@ def load(path: Path | None) -> Image.Image:
         from skimage import data
     except ImportError:
         raise inspect.PlottingMissing(
-            "the built-in picture comes with scikit-image: pip install scikit-image, "
+            'the built-in picture comes with scikit-image: pip install "hnets[plot]", '
             "or give a picture of your own: hnets quickstart photo.jpg"
         ) from None
     return Image.fromarray(data.astronaut())
@@ -82,7 +82,7 @@ def quickstart(picture: Image.Image, out: Path, size: int, seed: int, console: C
 
     _say(console, f"The network: two harmonic layers, for a picture of {size}×{size} pixels")
     report, plain_report = cost(net, (3, size, size)), cost(plain, (3, size, size))
-    console.print(cost_table(report, console.width))
+    console.print(report)
     _say(
         console,
         f"A plain network of the same widths does as many multiplications and learns "
@@ -105,19 +105,6 @@ def quickstart(picture: Image.Image, out: Path, size: int, seed: int, console: C
     path = inspect.save(figure, out / "quickstart.png", compact=True)
     console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     return path
-
-
-def cost_table(report: Cost, width: int) -> Table:
-    """The table of a cost; a narrow terminal gets it without frames, wrapped between streams."""
-    from rich import box
-
-    table = report.__rich__()
-    if width < 100:
-        table.box, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, (0, 0)
-        for column in table.columns:
-            column.no_wrap = column.header != "streams"
-            column.max_width = 13 if column.header == "streams" else None
-    return table
 
 
 def _say(console: Console, text: str) -> None:

@@ -1,5 +1,28 @@
 """Networks, one readable file a family."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
 from hnets.models.mnist import HNetMNIST, hnet_mnist
 
-__all__ = ["HNetMNIST", "hnet_mnist"]
+__all__ = ["HNetMNIST", "create_model", "hnet_mnist"]
+
+_MODELS: dict[str, Callable[..., nn.Module]] = {"hnet_mnist": hnet_mnist}
+
+
+def create_model(name: str, **options: Any) -> nn.Module:
+    """Build a network by its name; options are those of the function of that name.
+
+    >>> type(create_model("hnet_mnist", classes=5)).__name__
+    'HNetMNIST'
+    """
+    if name not in _MODELS:
+        near = difflib.get_close_matches(name.lower(), _MODELS, n=1, cutoff=0.3)
+        advice = f"did you mean {near[0]}?" if near else f"there is {', '.join(_MODELS)}"
+        raise ValueError(f"no model is called {name!r}; {advice}")
+    return _MODELS[name](**options)
