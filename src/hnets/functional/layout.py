@@ -1,10 +1,13 @@
 """From channels to fields and back: the only place that knows how parts lie in channels.
 
-By slices of channels, not by views with a dimension for each part: where height and width are free,
+By splitting channels, not by views with a dimension for each part: where height and width are free,
 the compiler cannot follow those.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -20,27 +23,36 @@ def squared(x: Tensor, streams: Streams) -> Tensor:
     In at least float32: half precision would overflow, and lose what is added to avoid zero.
     """
     wide = x.float() if x.dtype.itemsize < 4 else x
-    power = wide * wide
+    parts = iter(_split(wide, [s.multiplicity for s in streams for _ in range(s.parts)]))
     fields = []
-    for stream, where in zip(streams, streams.slices, strict=True):
-        middle = where.start + stream.multiplicity
-        re, im = power[:, where.start : middle], power[:, middle : where.stop]
-        fields.append(re if stream.real else re + im)
+    for stream in streams:
+        re = next(parts)
+        power = re * re
+        if not stream.real:
+            im = next(parts)
+            power = power + im * im
+        fields.append(power)
     return _join(fields)
 
 
 def to_channels(values: Tensor, streams: Streams) -> Tensor:
     """Give every part its field's value: ``(batch, fields, ...)`` to ``(batch, channels, ...)``."""
-    channels, start = [], 0
-    for stream in streams:
-        channels += [values[:, start : start + stream.multiplicity]] * stream.parts
-        start += stream.multiplicity
-    return _join(channels)
+    blocks = _split(values, [stream.multiplicity for stream in streams])
+    return _join([b for b, s in zip(blocks, streams, strict=True) for _ in range(s.parts)])
 
 
 def per_field(values: Tensor, x: Tensor) -> Tensor:
     """Shape values, one a field, to broadcast against ``(batch, fields, ...)``."""
     return values.reshape(-1, *[1] * (x.dim() - 2))
+
+
+def _split(x: Tensor, sizes: list[int]) -> Sequence[Tensor]:
+    if not torch.compiler.is_compiling():
+        return x.split(sizes, dim=1)
+    # Slower in eager mode, where every slice has a full-size gradient. The compiler fuses them, but
+    # cannot follow the gradient of a split where height and width are free.
+    ends = accumulate(sizes)
+    return [x[:, end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def _join(parts: list[Tensor]) -> Tensor:
