@@ -1,0 +1,82 @@
+"""Bad input gets one clear error with what was expected and what came."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import hnets
+from hnets import Streams
+from hnets import nn as hnn
+
+CONV = hnn.HConv2d("8x0 + 8x1", "4x0 + 4x1", 3)
+MODULES = [
+    CONV,
+    hnn.ModReLU("8x0 + 8x1"),
+    hnn.ModAct("8x0 + 8x1", torch.tanh),
+    hnn.HBatchNorm2d("8x0 + 8x1"),
+    hnn.HDropout2d("8x0 + 8x1"),
+    hnn.Magnitude("8x0 + 8x1"),
+    hnets.freeze(CONV),
+    hnets.freeze(hnn.HBatchNorm2d("8x0 + 8x1")),
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: type(m).__name__)
+def test_wrong_channels_are_named(module: torch.nn.Module) -> None:
+    with pytest.raises(ValueError, match=r"expects 8x0 \+ 8x1 = 32 channels") as caught:
+        module(torch.randn(2, 30, 6, 6))
+    assert "(2, 30, 6, 6)" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.complex64])
+def test_wrong_types_are_named(module: torch.nn.Module, dtype: torch.dtype) -> None:
+    with pytest.raises(TypeError, match="floating-point") as caught:
+        module(torch.ones(2, 32, 6, 6).to(dtype))
+    assert str(dtype) in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(32,), (2, 32), (2, 32, 6), (1, 2, 32, 6, 6)])
+def test_wrong_ranks_are_named(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="HConv2d expects") as caught:
+        CONV(torch.randn(shape))
+    assert str(shape) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "fragments"),
+    [
+        (lambda: hnn.HConv2d("8y0", "8x0", 3), ["8y0", '"8x0 + 8x1"']),
+        (lambda: hnn.HConv2d("3x0r", "8x1r", 3), ["8x1r", "only order 0 can be real"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 0), ["kernel_size", "got 0"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 1.5), ["kernel_size", "got 1.5"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, stride=0), ["stride", "got 0"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, dilation=-1), ["dilation", "got -1"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 4, padding="same"), ["odd kernel_size", "got 4"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding="valid"), ["padding", "'valid'"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=-1), ["padding", "-1"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding_mode="wrap"), ["reflect", "'wrap'"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, rings="round"), ["gaussian", "'round'"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, phase="all"), ['"ring"', "'all'"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, combine="mean"), ['"stack"', "'mean'"]),
+        (lambda: hnn.HConv2d("3x0r", "8x2", 3), ["order 2", "kernel_size=5 would do"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, rings="gaussian", sigma=0), ["sigma", "got 0"]),
+        (lambda: hnn.Magnitude("8x0 + 4x1", combine="sum"), ["equal", "8x0 + 4x1"]),
+        (lambda: hnn.Magnitude("8x0", combine="mean"), ['"sum"', "'mean'"]),
+        (lambda: hnn.HDropout2d("8x0", p=1.5), ["probability", "got 1.5"]),
+        (lambda: hnn.HAvgPool2d(0), ["kernel_size", "got 0"]),
+        (lambda: hnn.HBlurPool2d(2, sigma=-1), ["sigma", "got -1"]),
+        (lambda: hnn.HUpsample2d(0), ["scale", "got 0"]),
+        (lambda: Streams("8x1").rotate(torch.randn(1, 8), 0.1), ["16 channels", "(1, 8)"]),
+    ],
+)
+def test_options_say_what_they_expect_and_got(
+    call: Callable[[], object], fragments: list[str]
+) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,105 @@
+"""Parameters and multiplications, by hand."""
+
+import io
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+import hnets
+from hnets import cost, matching_width
+from hnets import nn as hnn
+from networks import digits, example, fresh_example
+
+
+def test_complex_channels_take_four_real_convolutions_for_each_pair_of_orders() -> None:
+    h, w, k, i, o, f, r = 9, 7, 5, 3, 4, 2, 2
+    report = cost(hnn.HConv2d("3x0 + 3x1", "4x0 + 4x1", k, padding="same"), (12, h, w))
+    assert report.multiplications == 4 * h * w * k**2 * i * o * f * r
+
+
+def test_real_inputs_cost_half() -> None:
+    real = cost(hnn.HConv2d("3x0r", "4x0 + 4x1", 5), (3, 9, 9)).multiplications
+    assert 2 * real == cost(hnn.HConv2d("3x0", "4x0 + 4x1", 5), (6, 9, 9)).multiplications
+
+
+@pytest.mark.parametrize("combine", ["stack", "max"])
+def test_paths_that_are_not_added_cost_what_their_sum_costs(combine: str) -> None:
+    summed = cost(hnn.HConv2d("3x0 + 3x1", "4x0 + 4x1", 3), (12, 9, 9)).multiplications
+    apart = hnn.HConv2d("3x0 + 3x1", "4x0 + 4x1", 3, combine=combine)
+    assert cost(apart, (12, 9, 9)).multiplications == summed
+
+
+def test_the_papers_network_layer_by_layer() -> None:
+    report = cost(hnets.models.hnet_mnist(), (1, 28, 28))
+    convolutions = [x for x in report.layers if x.kind == "HConv2d"]
+    reals, pixels = [1, 32, 32, 64, 64, 140, 140, 40], [784, 784, 196, 196, 49, 49, 49]
+    assert [x.multiplications for x in convolutions] == [
+        25 * p * a * b for p, a, b in zip(pixels, reals[:-1], reals[1:], strict=True)
+    ]
+    assert report.parameters == 33_347
+
+
+def test_plain_layers_count_too() -> None:
+    net = nn.Sequential(
+        nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.ReLU(), nn.Flatten(), nn.Linear(54, 5)
+    )
+    report = cost(net, (4, 7, 7))
+    assert [x.kind for x in report.layers] == ["Conv2d", "Linear"]
+    assert [x.multiplications for x in report.layers] == [3 * 3 * 9 * 2 * 6, 54 * 5]
+    assert report.parameters == sum(p.numel() for p in net.parameters())
+
+
+def test_freezing_does_not_change_the_multiplications() -> None:
+    net = example()
+    assert cost(hnets.freeze(net), (3, 24, 24)).multiplications == (
+        cost(net, (3, 24, 24)).multiplications
+    )
+
+
+def test_counting_leaves_no_trace() -> None:
+    net = digits()
+    next(net.children()).eval()
+    modes = [m.training for m in net.modules()]
+    state = {k: v.clone() for k, v in net.state_dict().items()}
+    generator = torch.get_rng_state()
+    cost(net, (1, 12, 12))
+    assert [m.training for m in net.modules()] == modes
+    assert all(torch.equal(v, state[k]) for k, v in net.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert not any(m._forward_hooks for m in net.modules())
+
+
+def test_hooks_are_removed_when_the_input_does_not_fit() -> None:
+    net = fresh_example()
+    with pytest.raises(ValueError, match="expects 3x0r = 3 channels"):
+        cost(net, (4, 24, 24))
+    assert net.training
+    assert not any(m._forward_hooks for m in net.modules())
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_no_table_cuts_a_number(width: int) -> None:
+    out = io.StringIO()
+    Console(file=out, width=width).print(cost(hnets.models.hnet_mnist(), (1, 28, 28)))
+    for expected in ("33,347", "92,649,200", "layers.6.1", "35x0"):
+        assert expected in out.getvalue()
+    assert "…" not in out.getvalue()
+
+
+def test_str_is_the_table() -> None:
+    text = str(cost(fresh_example(), (3, 64, 64)))
+    assert "HBatchNorm2d" in text
+    assert "169,203,200" in text
+
+
+def test_matching_width_is_the_papers_rule() -> None:
+    assert matching_width(64, orders=2) == 16
+    assert matching_width(64, orders=1) == 32
+
+
+@pytest.mark.parametrize(("width", "orders"), [(3, 2), (8, 0), (0, 1)])
+def test_a_width_that_holds_no_channel_is_refused(width: int, orders: int) -> None:
+    with pytest.raises(ValueError, match=f"a width of {width} cannot hold {orders}"):
+        matching_width(width, orders)
