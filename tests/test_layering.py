@@ -51,9 +51,11 @@ def test_no_file_imports_from_above_or_beside() -> None:
         part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         if part == "__init__":
             continue
-        for other in _imports(path) & LEVEL.keys():
-            if other != part and LEVEL[other] >= LEVEL[part]:
-                wrong.append(f"{path.relative_to(SOURCE)} imports hnets.{other}")
+        wrong += [
+            f"{path.relative_to(SOURCE)} imports hnets.{other}"
+            for other in _imports(path) & LEVEL.keys() - {part}
+            if LEVEL[other] >= LEVEL[part]
+        ]
     assert not wrong, "\n".join(wrong)
 
 
