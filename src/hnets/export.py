@@ -89,7 +89,11 @@ def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]
         raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file in it")
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnx-") as folder:
+    try:
+        beside = tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnx-")
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write in the folder {path.parent}") from error
+    with beside as folder:
         part = Path(folder) / path.name
         with _quiet():
             traced = program(module, shape)

@@ -1,0 +1,299 @@
+"""Frozen networks and what is made of them give the numbers of the network that was trained."""
+
+import copy
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+
+import hnets
+from hnets import nn as hnn
+from hnets.nn.conv import FrozenHConv2d
+from hnets.nn.norm import FrozenHBatchNorm2d
+from networks import digits, every_layer, example, relative
+
+ROUNDING = 1e-5
+"""Relative distance that float32 rounding explains."""
+
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "example": (example, (2, 3, 16, 20)),
+    "digits": (digits, (2, 1, 28, 28)),
+    "every layer": (every_layer, (2, 2, 16, 20)),
+}
+networks = pytest.mark.parametrize(("build", "shape"), NETWORKS.values(), ids=NETWORKS)
+
+
+def outputs(net: Callable[[Tensor], Tensor | Sequence[Tensor]], x: Tensor) -> list[Tensor]:
+    y = net(x)
+    return [y] if isinstance(y, Tensor) else list(y)
+
+
+def assert_same(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+    assert len(actual) == len(expected)
+    for a, b in zip(actual, expected, strict=True):
+        assert a.shape == b.shape
+        assert relative(a, b) < ROUNDING
+
+
+# Freezing -----------------------------------------------------------------------------------------
+
+
+@networks
+def test_frozen_networks_give_the_same_outputs(
+    build: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    net, x = build(), torch.randn(shape)
+    frozen = hnets.freeze(net)
+    assert_same(outputs(frozen, x), outputs(net.eval(), x))
+
+
+def test_running_statistics_matter_here() -> None:
+    """What the test above stands on: its networks are not at the start, where norms do nothing."""
+    net, x = example().eval(), torch.randn(2, 3, 16, 20)
+    before = net(x)
+    net[3].reset_running_stats()
+    assert relative(net(x), before) > 0.05
+
+
+@networks
+def test_frozen_networks_hold_plain_convolutions(
+    build: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    net = build()
+    frozen = hnets.freeze(net)
+    kinds = {type(m) for m in frozen.modules()}
+    assert not kinds & {hnn.HConv2d, hnn.HBatchNorm2d}
+    convolutions = [m for m in frozen.modules() if isinstance(m, nn.Conv2d)]
+    assert len(convolutions) == sum(isinstance(m, hnn.HConv2d) for m in net.modules())
+    for convolution in convolutions:
+        x = torch.randn(1, convolution.in_channels, 9, 11)
+        plain = nn.Conv2d.forward(convolution, x)
+        assert plain.shape[1] == convolution.out_channels
+        if convolution.combine != "max":
+            assert torch.equal(plain, convolution(x))
+
+
+def test_freezing_leaves_the_original_alone() -> None:
+    net, x = example(), torch.randn(2, 3, 16, 16)
+    state, generator = copy.deepcopy(net.state_dict()), torch.get_rng_state()
+    frozen = hnets.freeze(net)
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert all(m.training for m in net.modules())
+    assert not any(m.training for m in frozen.modules())
+    assert all(p.requires_grad for p in net.parameters())
+    assert not any(p.requires_grad for p in frozen.parameters())
+    before = frozen(x)
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(x).square().mean().backward()
+    optimiser.step()
+    assert any(not torch.equal(net.state_dict()[name], state[name]) for name in state)
+    assert torch.equal(frozen(x), before)
+
+
+def test_freezing_twice_is_freezing_once() -> None:
+    frozen, x = hnets.freeze(example()), torch.randn(2, 3, 16, 16)
+    assert torch.equal(hnets.freeze(frozen)(x), frozen(x))
+
+
+def test_single_layers_freeze() -> None:
+    assert isinstance(hnets.freeze(hnn.HConv2d("1x0r", "1x1", 3)), FrozenHConv2d)
+    assert isinstance(hnets.freeze(hnn.HBatchNorm2d("1x1")), FrozenHBatchNorm2d)
+
+
+def test_a_layer_used_twice_stays_shared() -> None:
+    conv = hnn.HConv2d("2x0 + 2x1", "2x0 + 2x1", 3)
+    net = nn.ModuleDict({"a": nn.Sequential(conv), "b": conv, "c": conv, "none": None})
+    frozen = hnets.freeze(net)
+    assert isinstance(frozen["b"], FrozenHConv2d)
+    assert frozen["a"][0] is frozen["b"] is frozen["c"]
+
+
+class Doubled(hnn.HConv2d):
+    """A user's own layer, which computes something else."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+def test_subclasses_keep_their_own_forward() -> None:
+    layer, x = Doubled("1x0r", "1x1", 3), torch.randn(1, 1, 8, 8)
+    assert torch.equal(hnets.freeze(nn.Sequential(layer))(x), layer(x))
+
+
+def test_frozen_networks_follow_the_state_dict_they_load() -> None:
+    first, second = example().eval(), example().eval()
+    x = torch.randn(2, 3, 16, 16)
+    assert relative(first(x), second(x)) > 0.1
+    frozen = hnets.freeze(first)
+    assert list(frozen.state_dict()) == list(first.state_dict())
+    frozen.load_state_dict(second.state_dict())
+    assert_same([frozen(x)], [second(x)])
+
+
+def test_frozen_networks_are_as_exact_in_float64() -> None:
+    net, x = example().eval(), torch.randn(2, 3, 16, 16, dtype=torch.float64)
+    frozen = hnets.freeze(net).double()
+    assert relative(frozen(x), net.double()(x)) < 1e-14
+    hnets.testing.assert_equivariant(hnets.freeze(every_layer().body[0]))
+
+
+def test_frozen_networks_in_half_precision_round_the_kernel_once() -> None:
+    conv = hnn.HConv2d("4x0 + 4x1", "4x0 + 4x1", 5)
+    kernel = hnets.freeze(conv).bfloat16().weight
+    assert torch.equal(kernel, conv.filters().bfloat16())
+
+
+# torch.export -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["digits", "every layer"])
+def test_programs_run_at_other_sizes(name: str, tmp_path: Path) -> None:
+    build, shape = NETWORKS[name]
+    net = build()
+    program = hnets.export.program(net, (1, *shape[1:]))
+    assert all(m.training for m in net.modules())
+    torch.export.save(program, tmp_path / "net.pt2")
+    module = torch.export.load(tmp_path / "net.pt2").module()
+    for batch, height, width in [(1, 16, 16), (3, 24, 18), (5, 20, 36)]:
+        x = torch.randn(batch, shape[1], height, width)
+        assert_same(outputs(module, x), outputs(net.eval(), x))
+
+
+@pytest.mark.parametrize("shape", [(3, 64, 64), (1, 3, 64), (1, 3, 0, 64), ()])
+def test_example_shapes_have_four_dimensions(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"\(batch, channels, height, width\), got \("):
+        hnets.export.program(example(), shape)
+
+
+# ONNX ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[nn.Module, Path]]:
+    """The example and a network with every layer, as files."""
+    folder = tmp_path_factory.mktemp("onnx")
+    files = {}
+    for name in ("example", "every layer"):
+        build, shape = NETWORKS[name]
+        net = build()
+        files[name] = net, hnets.export.onnx(net, folder / f"{name}.onnx", (1, *shape[1:]))
+    return files
+
+
+@pytest.mark.parametrize("name", ["example", "every layer"])
+def test_onnxruntime_gives_the_same_numbers_at_other_sizes(
+    exported: dict[str, tuple[nn.Module, Path]], name: str
+) -> None:
+    net, path = exported[name]
+    channels = NETWORKS[name][1][1]
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for batch, height, width in [(1, 16, 16), (3, 24, 18), (2, 19, 36)]:
+        x = torch.randn(batch, channels, height, width)
+        y = [torch.from_numpy(np.asarray(a)) for a in session.run(None, {"input": x.numpy()})]
+        assert_same(y, outputs(net.eval(), x))
+
+
+@pytest.mark.parametrize("name", ["example", "every layer"])
+def test_onnx_files_are_clean(exported: dict[str, tuple[nn.Module, Path]], name: str) -> None:
+    net, path = exported[name]
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    operations = {node.op_type for node in model.graph.node}
+    assert not {op for op in operations if "Sequence" in op or op in ("If", "Loop", "Scan")}
+    dimensions = model.graph.input[0].type.tensor_type.shape.dim
+    assert [d.dim_param or d.dim_value for d in dimensions] == [
+        "batch",
+        NETWORKS[name][1][1],
+        "height",
+        "width",
+    ]
+    names = [output.name for output in model.graph.output]
+    assert names == (["output"] if name == "example" else ["output0", "output1"])
+    # Kernels and folded norms are in the file; the filters that they are made of are not.
+    stored = sum(np.prod(value.dims, dtype=int) for value in model.graph.initializer)
+    frozen = hnets.freeze(net)
+    needed = sum(m.weight.numel() for m in frozen.modules() if isinstance(m, nn.Conv2d))
+    assert needed < stored < needed + 1000
+    # No stack traces, which would carry the folders of the machine that exported it.
+    assert b"site-packages" not in path.read_bytes()
+    assert str(Path(__file__).parent).encode() not in path.read_bytes()
+
+
+def test_exporting_is_quiet(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    levels = {name: logging.getLogger(name).level for name in ("torch.onnx", "onnxscript")}
+    layer = hnn.ModReLU("1x1")
+    hnets.export.onnx(layer, tmp_path / "layer.onnx", (1, 2, 8, 8))  # warnings are errors here
+    assert capfd.readouterr() == ("", "")
+    loud = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert not loud
+    assert {name: logging.getLogger(name).level for name in levels} == levels
+
+
+class Unexportable(nn.Module):
+    """Its graph would depend on values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x if x.sum() > 0 else -x
+
+
+def test_a_failed_export_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_text("what was there before")
+    with pytest.raises(Exception, match="data-dependent"):
+        hnets.export.onnx(Unexportable(), path, (1, 2, 8, 8))
+    assert [p.name for p in tmp_path.iterdir()] == ["net.onnx"]
+    assert path.read_text() == "what was there before"
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"the folder .*nowhere does not exist; make it"):
+        hnets.export.onnx(example(), tmp_path / "nowhere" / "net.onnx", (1, 3, 64, 64))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=r"is a folder; give the name of a file in it"):
+        hnets.export.onnx(example(), tmp_path, (1, 3, 64, 64))
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    if os.access(folder, os.W_OK):  # as root, who may write nearly everywhere
+        folder = Path("/proc")
+        if not folder.is_dir():
+            pytest.skip("this user may write in every folder")
+    before = len(list(tmp_path.rglob("*")))
+    with pytest.raises(OSError, match=f"cannot write in the folder {folder}"):
+        hnets.export.onnx(example(), folder / "net.onnx", (1, 3, 64, 64))
+    assert len(list(tmp_path.rglob("*"))) == before
+
+
+_WITHOUT = """
+import sys
+sys.modules[sys.argv[1]] = None
+import hnets
+try:
+    hnets.export.onnx(hnets.nn.ModReLU("1x1"), sys.argv[2], (1, 2, 8, 8))
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("package", ["onnxscript", "onnx"])
+def test_missing_packages_are_named(package: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _WITHOUT, package, str(tmp_path / "net.onnx")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == 'ONNX export needs more packages: pip install "hnets[export]"\n'
+    assert not list(tmp_path.iterdir())
