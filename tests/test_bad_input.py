@@ -38,6 +38,39 @@ def test_wrong_types_are_named(module: torch.nn.Module, dtype: torch.dtype) -> N
     assert str(dtype) in str(caught.value)
 
 
+def test_complex_numbers_get_advice() -> None:
+    with pytest.raises(TypeError, match=r"torch\.cat\(\[x\.real, x\.imag\], 1\)"):
+        CONV(torch.ones(2, 32, 6, 6, dtype=torch.complex64))
+
+
+SAMPLING = [hnn.HAvgPool2d(2), hnn.HBlurPool2d(2), hnn.HUpsample2d(2), hnn.GlobalMean()]
+
+
+@pytest.mark.parametrize("module", SAMPLING, ids=lambda m: type(m).__name__)
+def test_sampling_asks_for_pictures(module: torch.nn.Module) -> None:
+    name = type(module).__name__
+    with pytest.raises(ValueError, match=f"{name} expects an input of shape") as caught:
+        module(torch.randn(4, 8, 8))
+    assert "got (4, 8, 8)" in str(caught.value)
+    with pytest.raises(TypeError, match=f"{name} expects a floating-point input, got torch.uint8"):
+        module(torch.ones(1, 4, 8, 8, dtype=torch.uint8))
+
+
+def test_layers_that_do_not_fit_name_the_one_that_expected_something_else() -> None:
+    net = torch.nn.Sequential(hnn.HConv2d("3x0r", "8x0 + 8x1", 3), hnn.ModReLU("8x0 + 4x1"))
+    with pytest.raises(ValueError, match=r"ModReLU expects 8x0 \+ 4x1 = 24 channels") as caught:
+        net(torch.randn(1, 3, 8, 8))
+    assert "(1, 32, 6, 6)" in str(caught.value)
+
+
+def test_batch_norm_of_one_value_is_refused_in_training_only() -> None:
+    norm, x = hnn.HBatchNorm2d("2x1"), torch.randn(1, 4, 1, 1)
+    with pytest.raises(ValueError, match="more than one value") as caught:
+        norm(x)
+    assert "(1, 4, 1, 1)" in str(caught.value)
+    assert norm.eval()(x).isfinite().all()
+
+
 @pytest.mark.parametrize("shape", [(32,), (2, 32), (2, 32, 6), (1, 2, 32, 6, 6)])
 def test_wrong_ranks_are_named(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="HConv2d expects") as caught:
@@ -52,11 +85,19 @@ def test_wrong_ranks_are_named(shape: tuple[int, ...]) -> None:
         (lambda: hnn.HConv2d("3x0r", "8x1r", 3), ["8x1r", "only order 0 can be real"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 0), ["kernel_size", "got 0"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 1.5), ["kernel_size", "got 1.5"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", (3, 3)), ["kernel_size", "got (3, 3)"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", "3"), ["kernel_size", "got '3'"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", None), ["kernel_size", "got None"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, stride=0), ["stride", "got 0"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, stride=(2, 2)), ["stride", "got (2, 2)"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, dilation=-1), ["dilation", "got -1"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 4, padding="same"), ["odd kernel_size", "got 4"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding="valid"), ["padding", "'valid'"]),
-        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=-1), ["padding", "-1"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=-1), ["padding", "got -1"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=1.5), ["padding", "got 1.5"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=None), ["padding", "got None"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=(1, -1)), ["padding", "got (1, -1)"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=(1, 1, 1)), ["two", "got (1, 1, 1)"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding_mode="wrap"), ["reflect", "'wrap'"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, rings="round"), ["gaussian", "'round'"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, phase="all"), ['"ring"', "'all'"]),
@@ -67,6 +108,8 @@ def test_wrong_ranks_are_named(shape: tuple[int, ...]) -> None:
         (lambda: hnn.Magnitude("8x0", combine="mean"), ['"sum"', "'mean'"]),
         (lambda: hnn.HDropout2d("8x0", p=1.5), ["probability", "got 1.5"]),
         (lambda: hnn.HAvgPool2d(0), ["kernel_size", "got 0"]),
+        (lambda: hnn.HAvgPool2d(2.0), ["kernel_size", "got 2.0"]),
+        (lambda: hnn.HBlurPool2d(1.5), ["stride", "got 1.5"]),
         (lambda: hnn.HBlurPool2d(2, sigma=-1), ["sigma", "got -1"]),
         (lambda: hnn.HUpsample2d(0), ["scale", "got 0"]),
         (lambda: Streams("8x1").rotate(torch.randn(1, 8), 0.1), ["16 channels", "(1, 8)"]),

@@ -1,6 +1,7 @@
 """Parameters and multiplications, by hand."""
 
 import io
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -51,11 +52,58 @@ def test_plain_layers_count_too() -> None:
     assert report.parameters == sum(p.numel() for p in net.parameters())
 
 
-def test_freezing_does_not_change_the_multiplications() -> None:
-    net = example()
-    assert cost(hnets.freeze(net), (3, 24, 24)).multiplications == (
-        cost(net, (3, 24, 24)).multiplications
-    )
+def test_transposed_convolutions_and_linear_layers_on_sequences() -> None:
+    assert cost(nn.ConvTranspose2d(4, 6, 3, stride=2), (4, 5, 5)).multiplications == 25 * 4 * 6 * 9
+    assert cost(nn.Linear(8, 3), (7, 8)).multiplications == 7 * 8 * 3
+
+
+def test_streams_of_different_widths_cost_the_zeros_that_keep_them_apart() -> None:
+    apart = hnn.HConv2d("3x0 + 2x1", "4x0", 3, combine="stack")
+    report = cost(apart, (10, 5, 5))
+    assert report.multiplications == 9 * 9 * 10 * (8 + 8)
+    assert report.multiplications == cost(hnets.freeze(apart), (10, 5, 5)).multiplications
+
+
+class WithParameter(nn.Module):
+    """A user's module with a value of its own beside its layers, and two outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3))
+        self.conv = hnn.HConv2d("1x0r", "2x1", 3, padding="same")
+        self.act = hnn.ModReLU("2x1")
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        features = self.act(self.conv(x))
+        return features, features * self.scale[0]
+
+
+def test_every_parameter_counts_once() -> None:
+    for net, shape in [
+        (hnn.HConv2d("1x0r", "2x1", 3), (1, 5, 5)),  # itself the whole network
+        (WithParameter(), (1, 5, 5)),
+        (nn.Sequential(WithParameter().conv, hnn.ModReLU("2x1")), (1, 5, 5)),
+    ]:
+        report = cost(net, shape)
+        assert report.parameters == sum(p.numel() for p in net.parameters())
+        assert sum(layer.kind == "HConv2d" for layer in report.layers) == 1
+
+
+def test_a_layer_that_runs_twice_multiplies_twice() -> None:
+    conv = hnn.HConv2d("2x0 + 2x1", "2x0 + 2x1", 3, padding="same")
+    once, twice = cost(nn.Sequential(conv), (8, 6, 6)), cost(nn.Sequential(conv, conv), (8, 6, 6))
+    assert twice.multiplications == 2 * once.multiplications
+    assert twice.parameters == once.parameters
+
+
+@pytest.mark.parametrize(("build", "shape"), [(example, (3, 24, 24)), (digits, (1, 28, 28))])
+def test_freezing_does_not_change_the_cost(
+    build: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    net = build()
+    of_net, of_frozen = cost(net, shape), cost(hnets.freeze(net), shape)
+    assert of_frozen.multiplications == of_net.multiplications
+    assert [x.parameters for x in of_frozen.layers] == [x.parameters for x in of_net.layers]
 
 
 def test_counting_leaves_no_trace() -> None:

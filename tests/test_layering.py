@@ -31,6 +31,7 @@ def _imports(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
+            assert not node.level, f"{path} imports by a relative name"
             names = [node.module]
             if node.module == "hnets":
                 names = [f"hnets.{alias.name}" for alias in node.names]
