@@ -50,10 +50,13 @@ def test_magnitude_functions_agree_with_the_cpu_form(
     pairs = [
         (_triton.forward(*gpu), _cpu.forward(*common)),
         (_triton.moments(gpu_x, streams, eps).sum(0), _cpu.moments(x, streams, eps)[0]),
-        (_triton.backward_sums(gpu_grad, *gpu).sum(0), _cpu.backward_sums(grad, *common)[0]),
+        (_triton.backward_sums(gpu_grad, *gpu)[0].sum(0), _cpu.backward_sums(grad, *common)[0][0]),
         (_triton.backward(gpu_grad, *gpu)[0], _cpu.backward(grad, *common)[0]),
         (_triton.backward(gpu_grad, *gpu)[1].sum(0), _cpu.backward(grad, *common)[1][0]),
-        (_triton.backward(gpu_grad, *gpu, gpu_extra)[0], _cpu.backward(grad, *common, extra)[0]),
+        (
+            _triton.backward_batch(gpu_grad, *gpu, gpu_extra, None),
+            _cpu.backward_batch(grad, *common, extra, _cpu.backward_sums(grad, *common)[1]),
+        ),
     ]
     bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-3}[dtype]
     for got, expected in pairs:

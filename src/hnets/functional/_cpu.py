@@ -7,6 +7,7 @@ be shorter.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -15,9 +16,17 @@ from torch import Tensor
 
 from hnets.streams import Streams
 
-__all__ = ["backward", "backward_sums", "fold", "forward", "moments", "unfold"]
+__all__ = [
+    "backward",
+    "backward_batch",
+    "backward_sums",
+    "fold",
+    "forward",
+    "moments",
+    "unfold",
+]
 
-_PIECE = 1 << 19
+_PIECE = 1 << 20
 """Real numbers in a piece of the batch. Fewer cost calls, more leave the second-level cache."""
 
 
@@ -58,16 +67,18 @@ def fold(
 
 def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
-) -> Tensor:
-    """∂scale and ∂shift, ``(1, 2, fields)`` in float64."""
+) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """∂scale and ∂shift, ``(1, 2, fields)`` in float64, and r and d·r for `backward` to go on."""
     total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
     parameters = (scale, shift, *total[0])
+    kept = []
     for (view, g), (a, b, first, second) in _pieces((x, grad), parameters, streams):
         inverse = _square(view, eps).rsqrt_()
         inner = _inner(g, view, _factor(inverse, a, b))
         first += _sum(inner)
         second += _sum(inner.mul_(inverse))
-    return total
+        kept.append((inverse, inner))
+    return total, kept
 
 
 def unfold(
@@ -86,31 +97,47 @@ def unfold(
 
 
 def backward(
+    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+) -> tuple[Tensor, Tensor]:
+    """∂x, and ∂scale and ∂shift as `backward_sums` gives them."""
+    grad_x = torch.empty_like(x)
+    total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
+    parameters = (scale, shift, *total[0])
+    for (view, g, target), (a, b, first, second) in _pieces((x, grad, grad_x), parameters, streams):
+        inverse = _square(view, eps).rsqrt_()
+        factor = _factor(inverse, a, b)
+        pull = _inner(g, view, factor)
+        first += _sum(pull)
+        second += _sum(pull.mul_(inverse))
+        pull.mul_(inverse).mul_(b).mul_(inverse)
+        _turn_back(g, view, factor, pull, target)
+    return grad_x, total
+
+
+def backward_batch(
     grad: Tensor,
     x: Tensor,
     scale: Tensor,
     shift: Tensor,
     streams: Streams,
     eps: float,
-    extra: Sequence[Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """∂x with ∂scale and ∂shift; or, given c₁ and c₂ of batch norm as ``extra``, its ∂x alone."""
+    extra: Sequence[Tensor],
+    kept: list[tuple[Tensor, Tensor]],
+) -> Tensor:
+    """∂x of batch norm, whose c₁ and c₂ are ``extra``, with what `backward_sums` has kept."""
     grad_x = torch.empty_like(x)
-    total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
-    parameters = (scale, shift, *(total[0] if extra is None else extra))
-    for (view, g, target), (a, b, first, second) in _pieces((x, grad, grad_x), parameters, streams):
-        inverse = _square(view, eps).rsqrt_()
-        factor = _factor(inverse, a, b)
-        pull = _inner(g, view, factor)
-        if extra is None:
-            first += _sum(pull)
-            second += _sum(pull.mul_(inverse))
-            pull.mul_(inverse).mul_(b).mul_(inverse)
-        else:  # shift·d·r³ + c₁·r + c₂
-            pull.mul_(inverse).mul_(inverse).mul_(b).add_(first).mul_(inverse).add_(second)
-        torch.mul(g, factor.unsqueeze(2), out=target)
-        target.addcmul_(view, pull.unsqueeze(2), value=-1)
-    return grad_x, total
+    pieces = _pieces((x, grad, grad_x), (scale, shift, *extra), streams)
+    for ((view, g, target), (a, b, c1, c2)), (inverse, pull) in zip(pieces, kept, strict=True):
+        # shift·d·r³ + c₁·r + c₂
+        pull.mul_(inverse).mul_(b).add_(c1).mul_(inverse).add_(c2)
+        _turn_back(g, view, _factor(inverse, a, b), pull, target)
+    return grad_x
+
+
+def _turn_back(grad: Tensor, view: Tensor, factor: Tensor, pull: Tensor, target: Tensor) -> None:
+    """Write ∂x = factor·grad − pull·x."""
+    torch.mul(grad, factor.unsqueeze(2), out=target)
+    target.addcmul_(view, pull.unsqueeze(2), value=-1)
 
 
 def _pieces(
@@ -121,7 +148,7 @@ def _pieces(
     Pieces are ``(images, streams, parts, multiplicity, h, w)``, values ``(streams, mult, 1, 1)``.
     """
     batch, _, *sides = maps[0].shape
-    images = max(1, _PIECE * batch // maps[0].numel())
+    images = math.ceil(batch / math.ceil(maps[0].numel() / _PIECE))
     channel = field = 0
     for run in streams.runs:
         shape = (run.streams, run.parts, run.multiplicity, *sides)

@@ -21,6 +21,7 @@ __all__ = [
     "assemble",
     "assemble_backward",
     "backward",
+    "backward_batch",
     "backward_sums",
     "fold",
     "forward",
@@ -59,15 +60,15 @@ def fold(
 
 def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
-) -> Tensor:
-    """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64."""
+) -> tuple[Tensor, None]:
+    """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64; nothing is kept for later."""
     plan, x, grad = _plan(x, streams, eps, grad)
     partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
     _backward[plan.grid](
         *(x, grad, x, scale, shift, scale, shift, partial, *plan.sizes),
         **(plan.constants | {"SUMS": True, "INPUT": False, "EXTRA": False}),
     )
-    return partial
+    return partial, None
 
 
 def unfold(
@@ -82,25 +83,37 @@ def unfold(
 
 
 def backward(
+    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+) -> tuple[Tensor, Tensor]:
+    """∂x, and ∂scale and ∂shift as `backward_sums` gives them."""
+    plan, x, grad = _plan(x, streams, eps, grad)
+    grad_x = torch.empty_like(x)
+    partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
+    _backward[plan.grid](
+        *(x, grad, grad_x, scale, shift, scale, shift, partial, *plan.sizes),
+        **(plan.constants | {"SUMS": True, "INPUT": True, "EXTRA": False}),
+    )
+    return grad_x, partial
+
+
+def backward_batch(
     grad: Tensor,
     x: Tensor,
     scale: Tensor,
     shift: Tensor,
     streams: Streams,
     eps: float,
-    extra: Sequence[Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """∂x with ∂scale and ∂shift; or, given c₁ and c₂ of batch norm as ``extra``, its ∂x alone."""
+    extra: Sequence[Tensor],
+    kept: None,
+) -> Tensor:
+    """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
     plan, x, grad = _plan(x, streams, eps, grad)
     grad_x = torch.empty_like(x)
-    sums = extra is None
-    partial = x.new_empty(plan.grid[0] if sums else 0, 2, streams.fields, dtype=torch.float64)
-    first, second = (scale, shift) if extra is None else extra
     _backward[plan.grid](
-        *(x, grad, grad_x, scale, shift, first, second, partial, *plan.sizes),
-        **(plan.constants | {"SUMS": sums, "INPUT": True, "EXTRA": not sums}),
+        *(x, grad, grad_x, scale, shift, *extra, scale, *plan.sizes),
+        **(plan.constants | {"SUMS": False, "INPUT": True, "EXTRA": True}),
     )
-    return grad_x, partial
+    return grad_x
 
 
 def assemble(

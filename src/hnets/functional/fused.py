@@ -184,7 +184,7 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
             return *_differentiable((x, weight, bias), again, grads[0]), None, None, None, None
         backend, common = _backend(x), (x, scale, shift, ctx.streams, ctx.eps)
         statistics = (ctx.count, scale, mean, var, ctx.norm_eps)
-        sums = backend.backward_sums(grads[0], *common)
+        sums, kept = backend.backward_sums(grads[0], *common)
         unfold = backend.unfold if ctx.group is None else _cpu.unfold
         grad_weight, grad_bias, *extra = unfold(sums, *statistics)
         if (
@@ -192,7 +192,7 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
         ):  # x moves the statistics of all, the parameters are everyone's own
             sums, _ = _over_processes(sums, 0, ctx.group)
             _, _, *extra = unfold(sums, *statistics)
-        grad_x, _ = backend.backward(grads[0], *common, extra)
+        grad_x = backend.backward_batch(grads[0], *common, extra, kept)
         return grad_x, grad_weight, grad_bias, None, None, None, None
 
 
