@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,8 +31,8 @@ _PIECE = 1 << 20
 """Real numbers in a piece of the batch. Fewer cost calls, more leave the second-level cache."""
 
 
-def forward(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float) -> Tensor:
-    """``x · relu(scale + shift/|x|)``."""
+def forward(x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float) -> Tensor:
+    """``x · relu(scale + shift/|x|)``, where a scale of None is 1."""
     y = torch.empty_like(x)
     for (view, target), (a, b) in _pieces((x, y), (scale, shift), streams):
         factor = _factor(_square(view, eps).rsqrt_(), a, b)
@@ -97,9 +98,9 @@ def unfold(
 
 
 def backward(
-    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+    grad: Tensor, x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """∂x, and ∂scale and ∂shift as `backward_sums` gives them."""
+    """∂x, and ∂scale (unless that is None) and ∂shift as `backward_sums` gives them."""
     grad_x = torch.empty_like(x)
     total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
     parameters = (scale, shift, *total[0])
@@ -107,7 +108,8 @@ def backward(
         inverse = _square(view, eps).rsqrt_()
         factor = _factor(inverse, a, b)
         pull = _inner(g, view, factor)
-        first += _sum(pull)
+        if scale is not None:
+            first += _sum(pull)
         second += _sum(pull.mul_(inverse))
         pull.mul_(inverse).mul_(b).mul_(inverse)
         _turn_back(g, view, factor, pull, target)
@@ -141,8 +143,8 @@ def _turn_back(grad: Tensor, view: Tensor, factor: Tensor, pull: Tensor, target:
 
 
 def _pieces(
-    maps: tuple[Tensor, ...], values: tuple[Tensor, ...], streams: Streams
-) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    maps: tuple[Tensor, ...], values: tuple[Tensor | None, ...], streams: Streams
+) -> Iterator[tuple[list[Tensor], list[Any]]]:
     """Cut maps along the batch and by runs, and give each piece its values, one a field.
 
     Pieces are ``(images, streams, parts, multiplicity, h, w)``, values ``(streams, mult, 1, 1)``.
@@ -154,11 +156,11 @@ def _pieces(
         shape = (run.streams, run.parts, run.multiplicity, *sides)
         of_run, parts = list(values), list(maps)
         if len(streams.runs) > 1:
-            of_run = [v[field : field + run.fields] for v in values]
+            of_run = [v if v is None else v[field : field + run.fields] for v in values]
             parts = [m[:, channel : channel + run.channels] for m in maps]
             channel += run.channels
             field += run.fields
-        of_run = [v.view(run.streams, run.multiplicity, 1, 1) for v in of_run]
+        of_run = [v if v is None else v.view(run.streams, -1, 1, 1) for v in of_run]
         if batch <= images:
             yield [part.view(batch, *shape) for part in parts], of_run
             continue
@@ -182,8 +184,8 @@ def _square(view: Tensor, eps: float) -> Tensor:
     return square
 
 
-def _factor(inverse: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    return torch.mul(inverse, shift).add_(scale).relu_()
+def _factor(inverse: Tensor, scale: Tensor | None, shift: Tensor) -> Tensor:
+    return torch.mul(inverse, shift).add_(1 if scale is None else scale).relu_()
 
 
 def _inner(grad: Tensor, view: Tensor, factor: Tensor) -> Tensor:

@@ -42,8 +42,12 @@ def usable(x: Tensor) -> bool:
     return x.device.type == "cpu" or (x.device.type == "cuda" and _HAS_TRITON)
 
 
-def magnitude_relu(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float) -> Tensor:
-    """``x · relu(scale + shift/|x|)``, one scale and one shift a field."""
+def magnitude_relu(
+    x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float
+) -> Tensor:
+    """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift a field."""
+    if scale is None and x.device.type != "cpu":
+        scale = torch.ones_like(shift)
     if torch.is_grad_enabled():
         y: Tensor = _MagnitudeReLU.apply(x, scale, shift, streams, eps)
         return y
@@ -132,7 +136,7 @@ class _Assemble(torch.autograd.Function):
 class _MagnitudeReLU(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+        ctx: Any, x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float
     ) -> Tensor:
         ctx.save_for_backward(x, scale, shift)
         ctx.streams, ctx.eps = streams, eps
@@ -146,8 +150,8 @@ class _MagnitudeReLU(torch.autograd.Function):
             again = plain.magnitude_relu(x, scale, shift, ctx.streams, ctx.eps)
             return *_differentiable((x, scale, shift), again, grads[0]), None, None
         grad_x, sums = _backend(x).backward(grads[0], x, scale, shift, ctx.streams, ctx.eps)
-        grad_scale, grad_shift = sums.sum(0).to(scale.dtype)
-        return grad_x, grad_scale, grad_shift, None, None
+        grad_scale, grad_shift = sums.sum(0).to(shift.dtype)
+        return grad_x, None if scale is None else grad_scale, grad_shift, None, None
 
 
 class _BatchMagnitudeReLU(torch.autograd.Function):

@@ -52,13 +52,13 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
 
 def modrelu(x: Tensor, bias: Tensor, streams: Streams, eps: float = EPS) -> Tensor:
     """C-ReLU: ``relu(|x| + bias) · x/|x|``, with one bias for each field."""
-    return magnitude_relu(x, torch.ones_like(bias), bias, streams, eps)
+    return magnitude_relu(x, None, bias, streams, eps)
 
 
 def magnitude_relu(
-    x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float = EPS
+    x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float = EPS
 ) -> Tensor:
-    """``x · relu(scale + shift/|x|)``, with one scale and one shift for each field."""
+    """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift for each field."""
     form = fused if fused.usable(x) else plain
     return form.magnitude_relu(x, scale, shift, streams, eps)
 

@@ -40,8 +40,11 @@ def assemble(
     return kernel.permute(2, 0, 3, 1, 4).reshape(out_parts * out, in_parts * into, pixels)
 
 
-def magnitude_relu(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float) -> Tensor:
-    """``x · relu(scale + shift/|x|)``, one scale and one shift a field."""
+def magnitude_relu(
+    x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float
+) -> Tensor:
+    """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift a field."""
+    scale = torch.ones_like(shift) if scale is None else scale
     inverse = (squared(x, streams) + eps).rsqrt()
     factor = F.relu(per_field(scale, x) + per_field(shift, x) * inverse)
     return (x * to_channels(factor, streams)).to(x.dtype)
