@@ -74,11 +74,11 @@ class Stream:
 
 
 class Run(NamedTuple):
-    """``streams`` neighbouring streams that share their multiplicity and number of parts."""
+    """``streams`` neighbouring streams that share their number of parts and multiplicity."""
 
     streams: int
-    multiplicity: int
     parts: int
+    multiplicity: int
 
     @property
     def channels(self) -> int:
@@ -126,7 +126,7 @@ class Streams:
         if not streams or not all(isinstance(s, Stream) for s in streams):
             raise ValueError(f"streams are text such as {_EXAMPLE} or Stream values, got {spec!r}")
         ends = tuple(accumulate(s.channels for s in streams))
-        groups = groupby(streams, key=lambda s: (s.multiplicity, s.parts))
+        groups = groupby(streams, key=lambda s: (s.parts, s.multiplicity))
         # Plain attributes, computed once: modules read them inside graphs that must not break.
         self.__dict__.update(
             _streams=streams,

@@ -8,7 +8,7 @@ be shorter.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -35,7 +35,7 @@ def forward(x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, ep
     """``x · relu(scale + shift/|x|)``, where a scale of None is 1."""
     y = torch.empty_like(x)
     for (view, target), (a, b) in _pieces((x, y), (scale, shift), streams):
-        factor = _factor(_square(view, eps).rsqrt_(), a, b)
+        factor = _square(view, eps).rsqrt_().mul_(b).add_(1 if a is None else a).relu_()
         torch.mul(view, factor.unsqueeze(2), out=target)
     return y
 
@@ -144,28 +144,35 @@ def _turn_back(grad: Tensor, view: Tensor, factor: Tensor, pull: Tensor, target:
 
 def _pieces(
     maps: tuple[Tensor, ...], values: tuple[Tensor | None, ...], streams: Streams
-) -> Iterator[tuple[list[Tensor], list[Any]]]:
+) -> Iterable[tuple[list[Tensor], list[Any]]]:
     """Cut maps along the batch and by runs, and give each piece its values, one a field.
 
     Pieces are ``(images, streams, parts, multiplicity, h, w)``, values ``(streams, mult, 1, 1)``.
     """
+    first, runs = maps[0], streams.runs
+    if first.numel() <= _PIECE and len(runs) == 1:  # the short way of small inputs
+        shape = (len(first), *runs[0], *first.shape[2:])
+        of_all = [v if v is None else v.view(runs[0].streams, -1, 1, 1) for v in values]
+        return [([m.view(shape) for m in maps], of_all)]
+    return _cut(maps, values, streams)
+
+
+def _cut(
+    maps: tuple[Tensor, ...], values: tuple[Tensor | None, ...], streams: Streams
+) -> Iterator[tuple[list[Tensor], list[Any]]]:
     batch, _, *sides = maps[0].shape
     images = math.ceil(batch / math.ceil(maps[0].numel() / _PIECE))
     channel = field = 0
     for run in streams.runs:
-        shape = (run.streams, run.parts, run.multiplicity, *sides)
-        of_run, parts = list(values), list(maps)
-        if len(streams.runs) > 1:
-            of_run = [v if v is None else v[field : field + run.fields] for v in values]
-            parts = [m[:, channel : channel + run.channels] for m in maps]
-            channel += run.channels
-            field += run.fields
-        of_run = [v if v is None else v.view(run.streams, -1, 1, 1) for v in of_run]
-        if batch <= images:
-            yield [part.view(batch, *shape) for part in parts], of_run
-            continue
-        for piece in zip(*(part.split(images) for part in parts), strict=True):
-            yield [part.view(len(part), *shape) for part in piece], of_run
+        of_run = [
+            v if v is None else v[field : field + run.fields].view(run.streams, -1, 1, 1)
+            for v in values
+        ]
+        parts = (m[:, channel : channel + run.channels].split(images) for m in maps)
+        for piece in zip(*parts, strict=True):
+            yield [part.view(len(part), *run, *sides) for part in piece], of_run
+        channel += run.channels
+        field += run.fields
 
 
 @cache
