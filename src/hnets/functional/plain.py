@@ -92,9 +92,11 @@ class _AllReduce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, group: ProcessGroup) -> Tensor:
+        # Not torch.distributed.all_reduce: compiled, torch 2.11 loses the gradient of that.
+        from torch.distributed._functional_collectives import all_reduce, wait_tensor
+
         ctx.group = group
-        total = values.clone()
-        torch.distributed.all_reduce(total, group=group)
+        total: Tensor = wait_tensor(all_reduce(values.contiguous(), "sum", group))
         return total
 
     @staticmethod
