@@ -155,6 +155,8 @@ def test_frozen_networks_in_half_precision_round_the_kernel_once() -> None:
 # torch.export -------------------------------------------------------------------------------------
 
 
+# Until torch 2.13, torch.export.load warns of how it reads its own files.
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")
 @pytest.mark.parametrize("name", ["digits", "every layer"])
 def test_programs_run_at_other_sizes(name: str, tmp_path: Path) -> None:
     build, shape = NETWORKS[name]
