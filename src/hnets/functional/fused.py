@@ -201,12 +201,14 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
 
 
 def _differentiable(
-    inputs: tuple[Tensor, ...], output: Tensor, grad: Tensor
+    inputs: tuple[Tensor | None, ...], output: Tensor, grad: Tensor
 ) -> tuple[Tensor | None, ...]:
     """Gradients that can be differentiated again, which ``create_graph=True`` asks for."""
-    wanted = [value for value in inputs if value.requires_grad]
+    wanted = [value for value in inputs if value is not None and value.requires_grad]
     grads = iter(torch.autograd.grad(output, wanted, grad, create_graph=True))
-    return tuple(next(grads) if value.requires_grad else None for value in inputs)
+    return tuple(
+        next(grads) if value is not None and value.requires_grad else None for value in inputs
+    )
 
 
 def _over_processes(
