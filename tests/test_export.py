@@ -299,3 +299,21 @@ def test_missing_packages_are_named(package: str, tmp_path: Path) -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout == 'ONNX export needs more packages: pip install "hnets[export]"\n'
     assert not list(tmp_path.iterdir())
+
+
+def test_frozen_nonlinearities_overwrite_what_they_alone_read() -> None:
+    net, x = example().eval(), torch.randn(2, 3, 24, 24)
+    frozen, kept = hnets.freeze(net), x.clone()
+    with torch.inference_mode():
+        response = frozen[0](x)
+        assert frozen[1](response).data_ptr() == response.data_ptr()
+        assert relative(frozen(x), net(x)) < 1e-6
+    assert torch.equal(x, kept)
+
+
+def test_a_nonlinearity_in_two_places_overwrites_nothing() -> None:
+    act = hnn.ModReLU("4x0 + 4x1")
+    net = nn.Sequential(hnn.HConv2d("1x0r", "4x0 + 4x1", 3), act, nn.Identity(), act)
+    frozen = hnets.freeze(net)
+    assert not frozen[1].inplace
+    assert not net[1].inplace

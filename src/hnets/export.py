@@ -7,16 +7,17 @@ import logging
 import os
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from hnets.nn import HBatchNorm2d, HConv2d
+from hnets.nn import HBatchNorm2d, HConv2d, ModReLU
 from hnets.nn.conv import FrozenHConv2d
 from hnets.nn.norm import FrozenHBatchNorm2d
 
@@ -39,7 +40,19 @@ def freeze(module: nn.Module) -> nn.Module:
     >>> fast(torch.zeros(1, 1, 28, 28)).shape
     torch.Size([1, 10])
     """
-    return _frozen(copy.deepcopy(module).eval().requires_grad_(False), {})
+    frozen = _frozen(copy.deepcopy(module).eval().requires_grad_(False), {})
+    _save_memory(frozen)
+    return frozen
+
+
+def _save_memory(module: nn.Module) -> None:
+    """Let a nonlinearity write over the output of the convolution that it alone reads."""
+    places = Counter(part for _, part in module.named_modules(remove_duplicate=False))
+    chains = [part for part in module.modules() if type(part) is nn.Sequential]
+    for before, after in chain.from_iterable(map(pairwise, chains)):
+        alone = isinstance(before, FrozenHConv2d) and places[after] == 1
+        if isinstance(after, ModReLU | FrozenHBatchNorm2d) and alone:
+            after.inplace = True
 
 
 def _frozen(module: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:

@@ -31,9 +31,16 @@ _PIECE = 1 << 20
 """Real numbers in a piece of the batch. Fewer cost calls, more leave the second-level cache."""
 
 
-def forward(x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float) -> Tensor:
+def forward(
+    x: Tensor,
+    scale: Tensor | None,
+    shift: Tensor,
+    streams: Streams,
+    eps: float,
+    inplace: bool = False,
+) -> Tensor:
     """``x · relu(scale + shift/|x|)``, where a scale of None is 1."""
-    y = torch.empty_like(x)
+    y = x if inplace else torch.empty_like(x)
     for (view, target), (a, b) in _pieces((x, y), (scale, shift), streams):
         factor = _square(view, eps).rsqrt_().mul_(b).add_(1 if a is None else a).relu_()
         torch.mul(view, factor.unsqueeze(2), out=target)

@@ -32,10 +32,12 @@ __all__ = [
 _TILE = 1024
 
 
-def forward(x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float) -> Tensor:
+def forward(
+    x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float, inplace: bool = False
+) -> Tensor:
     """``x · relu(scale + shift/|x|)``."""
     plan, x = _plan(x, streams, eps)
-    y = torch.empty_like(x)
+    y = x if inplace else torch.empty_like(x)
     _forward[plan.grid](x, y, scale, shift, *plan.sizes, **plan.constants)
     return y
 

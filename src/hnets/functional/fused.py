@@ -43,7 +43,12 @@ def usable(x: Tensor) -> bool:
 
 
 def magnitude_relu(
-    x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float
+    x: Tensor,
+    scale: Tensor | None,
+    shift: Tensor,
+    streams: Streams,
+    eps: float,
+    inplace: bool = False,
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift a field."""
     if scale is None and x.device.type != "cpu":
@@ -51,7 +56,7 @@ def magnitude_relu(
     if torch.is_grad_enabled():
         y: Tensor = _MagnitudeReLU.apply(x, scale, shift, streams, eps)
         return y
-    y = _backend(x).forward(x, scale, shift, streams, eps)
+    y = _backend(x).forward(x, scale, shift, streams, eps, inplace)
     return y
 
 

@@ -50,17 +50,28 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
     return power.masked_fill(zero, 1).sqrt().masked_fill(zero, 0).to(x.dtype)
 
 
-def modrelu(x: Tensor, bias: Tensor, streams: Streams, eps: float = EPS) -> Tensor:
+def modrelu(
+    x: Tensor, bias: Tensor, streams: Streams, eps: float = EPS, inplace: bool = False
+) -> Tensor:
     """C-ReLU: ``relu(|x| + bias) · x/|x|``, with one bias for each field."""
-    return magnitude_relu(x, None, bias, streams, eps)
+    return magnitude_relu(x, None, bias, streams, eps, inplace)
 
 
 def magnitude_relu(
-    x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float = EPS
+    x: Tensor,
+    scale: Tensor | None,
+    shift: Tensor,
+    streams: Streams,
+    eps: float = EPS,
+    inplace: bool = False,
 ) -> Tensor:
-    """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift for each field."""
-    form = fused if fused.usable(x) else plain
-    return form.magnitude_relu(x, scale, shift, streams, eps)
+    """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift for each field.
+
+    ``inplace`` allows to write the result over the input where no gradient needs it.
+    """
+    if fused.usable(x):
+        return fused.magnitude_relu(x, scale, shift, streams, eps, inplace)
+    return plain.magnitude_relu(x, scale, shift, streams, eps)
 
 
 def batch_magnitude_relu(

@@ -31,12 +31,14 @@ class ModReLU(nn.Module):
         super().__init__()
         self.in_streams = self.out_streams = Streams(streams)
         self.eps = eps
+        self.inplace = False
+        """Whether the input may be overwritten in inference; `hnets.freeze` sees where."""
         self.bias = nn.Parameter(torch.zeros(self.in_streams.fields, device=device, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
         """Shrink (or with a positive bias, stretch) every complex number."""
         self.in_streams.check(x, "ModReLU")
-        return F.modrelu(x, self.bias, self.in_streams, self.eps)
+        return F.modrelu(x, self.bias, self.in_streams, self.eps, self.inplace)
 
     def reset_parameters(self) -> None:
         """Start again, with biases of 0."""

@@ -99,6 +99,8 @@ class FrozenHBatchNorm2d(nn.Module):
         super().__init__()
         self.in_streams = self.out_streams = norm.in_streams
         self.norm_eps, self.eps = norm.norm_eps, norm.eps
+        self.inplace = False
+        """Whether the input may be overwritten; `hnets.freeze` sees where."""
         self.weight, self.bias = norm.weight, norm.bias
         for name in ("running_mean", "running_var"):
             self.register_buffer(name, norm.get_buffer(name))
@@ -111,7 +113,7 @@ class FrozenHBatchNorm2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """``x · relu(scale + shift/|x|)``."""
         self.in_streams.check(x, "HBatchNorm2d")
-        return F.magnitude_relu(x, self.scale, self.shift, self.in_streams, self.eps)
+        return F.magnitude_relu(x, self.scale, self.shift, self.in_streams, self.eps, self.inplace)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = self.scale.dtype
