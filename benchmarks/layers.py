@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import hnets
 
 TRAINING = (46, 256)
-INFERENCE = (1, 256)
+INFERENCE = (1, 16, 256)
 Make = Callable[[], nn.Module]
 
 
