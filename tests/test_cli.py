@@ -60,12 +60,12 @@ def hnets_command(
 # In a process of its own ---------------------------------------------------------------------
 
 
-def test_quickstart_on_a_photograph(tmp_path: Path) -> None:
+def test_turn_on_a_photograph(tmp_path: Path) -> None:
     photo = tmp_path / "a photo [1].jpg"
     Image.radial_gradient("L").convert("RGB").save(photo)
-    done = own_process("quickstart", str(photo), "--out", str(tmp_path / "out"), "--size", "64")
+    done = own_process("turn", str(photo), "--out", str(tmp_path / "out"), "--size", "64")
     assert done.returncode == 0, done.stderr
-    path = tmp_path / "out" / "quickstart.png"
+    path = tmp_path / "out" / "turn.png"
     assert done.stdout.rstrip().endswith(f"wrote {path}")
     with Image.open(path) as image:
         image.load()
@@ -75,7 +75,7 @@ def test_quickstart_on_a_photograph(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["quickstart", "missing.jpg"], "there is no file missing.jpg; give the path of a picture"),
+        (["turn", "missing.jpg"], "there is no file missing.jpg; give the path of a picture"),
         (["quickstrat"], "No such command 'quickstrat'"),
     ],
 )
@@ -111,7 +111,7 @@ def test_help_lists_the_commands(hnets_command: Command) -> None:
     for arguments in ((), ("--help",)):
         done = hnets_command(*arguments)
         assert done.code == 0
-        for command in ("quickstart", "cost", "harmonics"):
+        for command in ("turn", "cost", "harmonics"):
             assert command in done.out
 
 
@@ -142,13 +142,13 @@ def test_harmonics(hnets_command: Command, name: str) -> None:
         ("cost hnet_mnist --size 2x2", "2x2 is too small for hnet_mnist; try 28x28"),
         ("harmonics --out x.jpg", r"expected a file that ends in .*, got 'x\.jpg'"),
         ("harmonics --out taken/x.png", "expected a folder to write to, got 'taken'"),
-        ("quickstart --size 5", "expected a whole number from 64 to 1024, got '5'"),
-        ("quickstart --size big", "expected a whole number from 64 to 1024, got 'big'"),
-        ("quickstart --seed -1", "expected a whole number from 0 to .*, got '-1'"),
-        ("quickstart --colour", "No such option: --colour.*; see hnets quickstart --help"),
-        ("quickstart a.png b.png", "unexpected extra argument.*; see hnets quickstart --help"),
-        ("quickstart taken", "taken is not a picture that Pillow can read"),
-        ("quickstart fine.png --out taken", "expected a folder to write to, got 'taken'"),
+        ("turn --size 5", "expected a whole number from 64 to 1024, got '5'"),
+        ("turn --size big", "expected a whole number from 64 to 1024, got 'big'"),
+        ("turn --seed -1", "expected a whole number from 0 to .*, got '-1'"),
+        ("turn --colour", "No such option: --colour.*; see hnets turn --help"),
+        ("turn a.png b.png", "unexpected extra argument.*; see hnets turn --help"),
+        ("turn taken", "taken is not a picture that Pillow can read"),
+        ("turn fine.png --out taken", "expected a folder to write to, got 'taken'"),
     ],
 )
 def test_bad_input(hnets_command: Command, arguments: str, message: str) -> None:
@@ -158,7 +158,7 @@ def test_bad_input(hnets_command: Command, arguments: str, message: str) -> None
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
     assert re.search(message, done.err), done.err
-    assert not Path("quickstart-out").exists(), "a command that failed left a folder behind"
+    assert not Path("turn-out").exists(), "a command that failed left a folder behind"
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "skimage"])
@@ -168,7 +168,7 @@ def test_a_missing_package_is_named_with_its_remedy(
     for name in [n for n in sys.modules if n == package or n.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    done = hnets_command("quickstart", "--size", "64")
+    done = hnets_command("turn", "--size", "64")
     assert (done.code, done.out) == (2, "")
     assert "pip install" in done.err
     assert done.err.count("\n") == 1

@@ -9,15 +9,16 @@ import hnets
 
 SOURCE = Path(hnets.__file__).parent
 LAYERS = [
-    ["streams"],
-    ["basis"],
+    ["errors"],
+    ["files", "streams"],
+    ["basis", "pictures"],
     ["paths"],
     ["initialisation", "functional"],
     ["nn"],
     ["models", "testing"],
     ["cost", "export"],
     ["inspect"],
-    ["quickstart"],
+    ["turn"],
     ["cli"],
     ["__main__"],
 ]

@@ -3,23 +3,18 @@
 Figures need matplotlib (``pip install "hnets[plot]"``); arrays of colours need only NumPy.
 """
 
-from hnets.inspect.figures import FORMATS, PlottingMissing, save, style
+from hnets.inspect.figures import FORMATS, save, style
 from hnets.inspect.harmonics import circular_harmonic, harmonics_figure
 from hnets.inspect.phase import colour_wheel, phase_colours
-from hnets.inspect.picture import PictureError, centre_square, read_picture
 from hnets.inspect.turning import TurnedMap, turning_figure
 
 __all__ = [
     "FORMATS",
-    "PictureError",
-    "PlottingMissing",
     "TurnedMap",
-    "centre_square",
     "circular_harmonic",
     "colour_wheel",
     "harmonics_figure",
     "phase_colours",
-    "read_picture",
     "save",
     "style",
     "turning_figure",

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from hnets.errors import MissingExtra
+from hnets.files import replacing
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "INK", "MUTED", "PlottingMissing", "bare", "new_figure", "save", "style"]
+__all__ = ["FORMATS", "INK", "MUTED", "bare", "new_figure", "save", "style"]
 
 INK = "#1f2328"
 MUTED = "#656d76"
 FORMATS = ("png", "svg", "pdf")
-
-
-class PlottingMissing(ImportError):
-    """A package that only figures need is not installed."""
 
 
 @contextmanager
@@ -32,7 +31,7 @@ def style() -> Iterator[None]:
     try:
         import matplotlib
     except ImportError:
-        raise PlottingMissing('figures need matplotlib: pip install "hnets[plot]"') from None
+        raise MissingExtra("figures", "matplotlib", "plot") from None
     settings: dict[Any, Any] = {
         "font.family": "DejaVu Sans",  # comes with matplotlib, so pictures agree everywhere
         "font.size": 9.0,
@@ -73,17 +72,12 @@ def save(
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
         raise ValueError(f"a figure is written as .{', .'.join(FORMATS)}, got {str(path)!r}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     dates = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    try:
+    with replacing(path) as part:
         with style():
             figure.savefig(part, format=kind, dpi=dpi, metadata=dates[kind])
         if compact and kind == "png":
             _shrink(part)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
     return path
 
 

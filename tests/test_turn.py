@@ -10,13 +10,13 @@ from PIL import Image
 from rich.console import Console
 
 from hnets import testing
-from hnets.quickstart import (
+from hnets.turn import (
     _input,
     _most_alike,
     example_network,
     load,
     plain_network,
-    quickstart,
+    turn,
 )
 
 
@@ -32,7 +32,7 @@ def text(of: Console) -> str:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = console()
-    path = quickstart(load(None), tmp_path_factory.mktemp("quick"), 96, 1, out)
+    path = turn(load(None), tmp_path_factory.mktemp("quick"), 96, 1, out)
     return path, text(out)
 
 
@@ -43,7 +43,7 @@ def test_it_says_where_the_figure_is_and_the_figure_is_one(run: tuple[Path, str]
         image.load()
         assert min(image.size) > 800
         assert len(image.convert("RGB").getcolors(1 << 24) or []) > 100, "it is not blank"
-    assert [file.name for file in path.parent.iterdir()] == ["quickstart.png"]
+    assert [file.name for file in path.parent.iterdir()] == ["turn.png"]
 
 
 def test_tables_show_cost_and_equivariance_beside_a_plain_network(run: tuple[Path, str]) -> None:
@@ -90,5 +90,5 @@ def test_most_alike_ignores_nearly_empty_maps() -> None:
 
 @pytest.mark.parametrize("colour", ["black", "white", "red"])
 def test_a_picture_of_one_colour_is_no_trouble(tmp_path: Path, colour: str) -> None:
-    path = quickstart(Image.new("RGB", (40, 30), colour), tmp_path, 64, 1, console())
+    path = turn(Image.new("RGB", (40, 30), colour), tmp_path, 64, 1, console())
     assert path.stat().st_size > 0

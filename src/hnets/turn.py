@@ -1,4 +1,4 @@
-"""See what is special: the example network on a picture, as tables and as a figure."""
+"""Turn a picture: the example network on it, as tables and as a figure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from hnets import inspect
 from hnets import nn as hnn
 from hnets.cost import cost
+from hnets.errors import MissingExtra
+from hnets.pictures import centre_square, read_picture
 from hnets.streams import Streams
 from hnets.testing import equivariance_error
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["example_network", "load", "plain_network", "quickstart"]
+__all__ = ["example_network", "load", "plain_network", "turn"]
 
 ANGLE = 60.0
 """Degrees by which the picture of the figure is turned."""
@@ -63,18 +65,15 @@ def plain_network(seed: int = 1) -> nn.Sequential:
 def load(path: Path | None) -> Image.Image:
     """A picture of the user's, or one that comes with scikit-image."""
     if path is not None:
-        return inspect.read_picture(path)
+        return read_picture(path)
     try:
         from skimage import data
     except ImportError:
-        raise inspect.PlottingMissing(
-            'the built-in picture comes with scikit-image: pip install "hnets[plot]", '
-            "or give a picture of your own: hnets quickstart photo.jpg"
-        ) from None
+        raise MissingExtra("pictures to turn, if you give none,", "scikit-image", "plot") from None
     return Image.fromarray(data.astronaut())
 
 
-def quickstart(picture: Image.Image, out: Path, size: int, seed: int, console: Console) -> Path:
+def turn(picture: Image.Image, out: Path, size: int, seed: int, console: Console) -> Path:
     """Print what the example network costs and how it turns, and draw it on a picture."""
     with inspect.style():  # before any work: is there something to draw with?
         pass
@@ -102,7 +101,7 @@ def quickstart(picture: Image.Image, out: Path, size: int, seed: int, console: C
     upright, turned = (_input(picture, size, degrees) for degrees in (0.0, ANGLE))
     maps = _maps(net, plain, upright, turned)
     figure = inspect.turning_figure(_pixels(upright), _pixels(turned), maps, ANGLE)
-    path = inspect.save(figure, out / "quickstart.png", compact=True)
+    path = inspect.save(figure, out / "turn.png", compact=True)
     console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     return path
 
@@ -117,7 +116,7 @@ def _input(picture: Image.Image, size: int, degrees: float) -> Tensor:
     It is turned at twice the resolution, blurred against aliasing, and fades to grey at the rim of
     a disc, so that there is nothing in the corners that a turn would lose.
     """
-    big = inspect.centre_square(picture).resize((2 * size, 2 * size), Image.Resampling.LANCZOS)
+    big = centre_square(picture).resize((2 * size, 2 * size), Image.Resampling.LANCZOS)
     big = big.rotate(degrees, Image.Resampling.BICUBIC)
     small = big.filter(ImageFilter.GaussianBlur(2 * BLUR)).reduce(2)
     x = torch.from_numpy(np.asarray(small, dtype=np.float32) / 255 - 0.5)

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from hnets.errors import InputError
+
 __all__ = ["PictureError", "centre_square", "read_picture"]
 
 SMALLEST = 16
 
 
-class PictureError(ValueError):
+class PictureError(InputError):
     """A file that cannot be used as a picture, and why."""
 
 

@@ -1,0 +1,95 @@
+"""Commands that look at harmonics and at untrained networks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import hnets
+from hnets.cli.app import app, make_folder, whole
+
+__all__ = ["cost", "harmonics", "turn"]
+
+_LARGEST = 4096
+
+
+@app.command()
+def turn(
+    image: Annotated[
+        Path | None, typer.Argument(help="A picture; by default one that comes with scikit-image.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("turn-out"),
+    size: Annotated[
+        int,
+        typer.Option(
+            parser=whole(64, 1024), metavar="64..1024", help="Side of the input in pixels."
+        ),
+    ] = 320,
+    seed: Annotated[
+        int, typer.Option(parser=whole(0, 10**9 - 1), metavar="N", help="Which random weights.")
+    ] = 1,
+) -> None:
+    """Turn a picture, and see an untrained network's feature maps turn with it."""
+    from rich.console import Console
+
+    from hnets.turn import load
+    from hnets.turn import turn as run
+
+    picture = load(image)
+    make_folder(out)
+    run(picture, out, size, seed, Console())
+
+
+@app.command()
+def cost(
+    model: Annotated[str, typer.Argument(help="Name of a model, such as hnet_mnist.")],
+    size: Annotated[str, typer.Option(help="HEIGHTxWIDTH of the input, in pixels.")] = "28x28",
+) -> None:
+    """Count the parameters and multiplications of a model, layer by layer."""
+    from rich.console import Console
+
+    try:
+        net = hnets.create_model(model)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="MODEL") from None
+    channels = next(p for p in net.modules() if isinstance(p, hnets.nn.HConv2d)).in_streams.channels
+    height, width = _size(size)
+    try:
+        report = hnets.cost(net, (channels, height, width))
+    except RuntimeError:
+        raise typer.BadParameter(
+            f"{size} is too small for {model}; try 28x28", param_hint="--size"
+        ) from None
+    Console().print(report)
+
+
+@app.command()
+def harmonics(
+    out: Annotated[
+        Path, typer.Option(help="File to write: .png, .svg or .pdf.")
+    ] = Path("harmonics.png"),
+) -> None:  # fmt: skip
+    """Draw the circular harmonics with a Gaussian envelope, as the paper does."""
+    from hnets import inspect
+
+    if out.suffix.lower().lstrip(".") not in inspect.FORMATS or out.is_dir():
+        raise typer.BadParameter(
+            f"expected a file that ends in .{', .'.join(inspect.FORMATS)}, got {str(out)!r}",
+            param_hint="--out",
+        )
+    make_folder(out.parent)
+    path = inspect.save(inspect.harmonics_figure(), out)
+    typer.echo(f"wrote {path}")
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})", text)
+    if match is None or not all(1 <= int(side) <= _LARGEST for side in match.groups()):
+        raise typer.BadParameter(
+            f"{text!r} is not HEIGHTxWIDTH in pixels, each from 1 to {_LARGEST}; write 28x28",
+            param_hint="--size",
+        )
+    return int(match[1]), int(match[2])
