@@ -12,7 +12,7 @@ LAYERS = [
     ["errors"],
     ["files", "streams"],
     ["basis", "pictures"],
-    ["paths"],
+    ["paths", "data"],
     ["initialisation", "functional"],
     ["nn"],
     ["models", "testing"],

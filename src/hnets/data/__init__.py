@@ -1,0 +1,76 @@
+"""Data sets by name, as tensors: ``images, labels = load("rotmnist-r", "train")``.
+
+| name | train, val, test | what it is |
+|---|---|---|
+| `mnist` | 50,000, 10,000, 10,000 | handwritten digits, downloaded if need be |
+| `rotmnist-r` | 10,000, 2,000, 50,000 | rotated MNIST, regenerated from MNIST |
+| `digits` | 1,000, 297, 500 | those of scikit-learn, enlarged to 28×28: no download |
+| `digits-r` | 1,000, 297, 500 | the same, each turned by its own angle |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from hnets.data import digits, mnist, rotmnist
+from hnets.data.dataset import Dataset, check_split, from_arrays, suggestion
+from hnets.data.storage import Arrays, Progress
+from hnets.errors import InputError
+
+__all__ = ["Dataset", "available", "load"]
+
+
+class _Source(NamedTuple):
+    arrays: Callable[[str | os.PathLike[str] | None, Progress | None], Arrays]
+    sizes: tuple[int, int, int]
+
+
+_SOURCES = {
+    "mnist": _Source(mnist.arrays, mnist.SIZES),
+    "rotmnist-r": _Source(rotmnist.regenerated, rotmnist.SIZES),
+    "digits": _Source(digits.upright, digits.SIZES),
+    "digits-r": _Source(digits.turned, digits.SIZES),
+}
+
+
+def available() -> tuple[str, ...]:
+    """The names that `load` knows.
+
+    >>> available()
+    ('mnist', 'rotmnist-r', 'digits', 'digits-r')
+    """
+    return tuple(_SOURCES)
+
+
+def load(
+    name: str,
+    split: str = "train",
+    root: str | os.PathLike[str] | None = None,
+    *,
+    size: int = 28,
+    channels: int = 1,
+    progress: Progress | None = None,
+) -> Dataset:
+    """A split of a data set: ``train``, ``val``, ``train+val`` or ``test``.
+
+    Files are looked for in ``root``, which is the environment variable ``HNETS_DATA`` unless given,
+    and then in the user's cache.
+
+    >>> load("digits", "val")
+    Dataset('digits', 'val': 297 images of 1×28×28, 10 classes)
+    """
+    check_split(split)
+    if name not in _SOURCES:
+        raise InputError(
+            f"there is no data set {name!r}{suggestion(name, _SOURCES)}: it is one of "
+            f"{', '.join(_SOURCES)}"
+        )
+    if (size, channels) != (28, 1):
+        raise InputError(
+            f"the images of {name} are 28×28 with 1 channel, got size={size} and "
+            f"channels={channels}; only a folder of pictures can be read at another size"
+        )
+    source = _SOURCES[name]
+    return from_arrays(source.arrays(root, progress), source.sizes, mnist.CLASSES, name, split)

@@ -1,0 +1,108 @@
+"""Where data sets are on disk, and the checked store of what is made from them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hnets.files import replacing
+
+__all__ = ["Arrays", "Progress", "cache_folder", "folders", "sha256", "stored"]
+
+Arrays: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
+"""Images (n, 28, 28) as uint8, or as float32 in [0, 1]; and labels (n,) as uint8."""
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called now and then with what is being done, how much of it is done, and out of how much."""
+
+log = logging.getLogger(__name__)
+
+_unwritable: dict[tuple[Path, str], Arrays] = {}
+
+
+def cache_folder() -> Path:
+    """The folder for what is downloaded or made: ``HNETS_CACHE``, or one in the user's cache."""
+    if chosen := os.environ.get("HNETS_CACHE"):
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        parent = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    else:
+        parent = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(parent).expanduser() / "hnets"
+
+
+def folders(root: str | os.PathLike[str] | None) -> tuple[Path, ...]:
+    """Where to look for files: ``root`` or ``HNETS_DATA``, which are only read, then the cache."""
+    given = root if root is not None else os.environ.get("HNETS_DATA")
+    return (*([Path(given).expanduser()] if given else []), cache_folder())
+
+
+def sha256(arrays: Iterable[NDArray[Any]]) -> str:
+    """A checksum of the values, one array after the other.
+
+    >>> sha256([np.zeros(2, np.uint8)])[:16]
+    '96a296d224f285c6'
+    """
+    total = hashlib.sha256()
+    for array in arrays:
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        total.update(np.ascontiguousarray(little).data)
+    return total.hexdigest()
+
+
+def stored(name: str, source: str, make: Callable[[], Arrays]) -> Arrays:
+    """What ``make`` returns, from the cache if it is there, whole, and made from ``source``.
+
+    Where the cache cannot be written, the arrays stay in memory until the process ends.
+    """
+    path = cache_folder() / f"{name}.npz"
+    if (path, source) in _unwritable:
+        return _unwritable[path, source]
+    found = _read(path, source)
+    if found is not None:
+        return found
+    images, labels = make()
+    try:
+        with replacing(path) as part, part.open("wb") as file:
+            seal = np.frombuffer(_seal(source, images, labels), np.uint8)
+            np.savez(file, images=images, labels=labels, seal=seal)
+    except OSError as error:
+        log.warning(
+            "%s cannot be written (%s), so %s is kept in memory only; set HNETS_CACHE to a folder "
+            "that can be written",
+            path,
+            error.strerror or error,
+            name,
+        )
+        _unwritable[path, source] = images, labels
+    return images, labels
+
+
+def _seal(source: str, images: NDArray[Any], labels: NDArray[Any]) -> bytes:
+    return hashlib.sha256(f"{source} {sha256([images, labels])}".encode()).digest()
+
+
+def _read(path: Path, source: str) -> Arrays | None:
+    """The arrays of a file, or None where it is missing, damaged or made from something else."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            images, labels, seal = file["images"], file["labels"], file["seal"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        log.warning("%s is damaged (%s) and is made again", path, error)
+        return None
+    if seal.tobytes() != _seal(source, images, labels):
+        log.info("%s is damaged or out of date and is made again", path)
+        return None
+    return images, labels
