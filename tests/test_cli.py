@@ -140,6 +140,7 @@ def test_harmonics(hnets_command: Command, name: str) -> None:
         ("cost hnet_mnist --size 0x9", "'0x9' is not HEIGHTxWIDTH"),
         ("cost hnet_mnist --size 99999x2", "'99999x2' is not HEIGHTxWIDTH"),
         ("cost hnet_mnist --size 2x2", "2x2 is too small for hnet_mnist; try 28x28"),
+        ("cost z2cnn --size 20x28", "20x28 is too small for z2cnn; try 28x28"),
         ("harmonics --out x.jpg", r"expected a file that ends in .*, got 'x\.jpg'"),
         ("harmonics --out taken/x.png", "expected a folder to write to, got 'taken'"),
         ("turn --size 5", "expected a whole number from 64 to 1024, got '5'"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from hnets.models.p4cnn import P4Conv2d
 from hnets.nn import HConv2d
 from hnets.nn.conv import FrozenHConv2d
 
@@ -175,6 +176,8 @@ def _multiplications(part: nn.Module, args: tuple[Any, ...], output: Tensor) -> 
         copies = 1 if part.combine == "sum" else len(part.in_streams)
         out = part.filters.out_streams.channels * copies
         return part.kernel_size**2 * into * out * output[0, 0].numel()
+    if isinstance(part, P4Conv2d):  # each filter in four orientations
+        return 4 * part.weight.numel() * output[0, 0].numel()
     if isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d):
         return part.weight.numel() * output[0, 0].numel()
     if isinstance(part, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d):

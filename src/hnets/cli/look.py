@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -55,11 +55,11 @@ def cost(
         net = hnets.create_model(model)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="MODEL") from None
-    channels = next(p for p in net.modules() if isinstance(p, hnets.nn.HConv2d)).in_streams.channels
+    channels = cast(int, net.in_channels)
     height, width = _size(size)
     try:
         report = hnets.cost(net, (channels, height, width))
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         raise typer.BadParameter(
             f"{size} is too small for {model}; try 28x28", param_hint="--size"
         ) from None

@@ -9,10 +9,27 @@ from typing import Any
 from torch import nn
 
 from hnets.models.mnist import HNetMNIST, hnet_mnist
+from hnets.models.p4cnn import P4CNN, P4CNNPooling, p4cnn, p4cnn_pooling
+from hnets.models.z2cnn import Z2CNN, z2cnn
 
-__all__ = ["HNetMNIST", "create_model", "hnet_mnist"]
+__all__ = [
+    "P4CNN",
+    "Z2CNN",
+    "HNetMNIST",
+    "P4CNNPooling",
+    "create_model",
+    "hnet_mnist",
+    "p4cnn",
+    "p4cnn_pooling",
+    "z2cnn",
+]
 
-_MODELS: dict[str, Callable[..., nn.Module]] = {"hnet_mnist": hnet_mnist}
+_MODELS: dict[str, Callable[..., nn.Module]] = {
+    "hnet_mnist": hnet_mnist,
+    "z2cnn": z2cnn,
+    "p4cnn": p4cnn,
+    "p4cnn_pooling": p4cnn_pooling,
+}
 
 
 def create_model(name: str, **options: Any) -> nn.Module:

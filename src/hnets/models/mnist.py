@@ -22,6 +22,7 @@ class HNetMNIST(nn.Module):
 
     def __init__(self, in_channels: int = 1, classes: int = 10) -> None:
         super().__init__()
+        self.in_channels = in_channels
         streams = Streams(f"{in_channels}x0r")
         layers = []
         for number, width in enumerate(WIDTHS[:-1], start=1):
