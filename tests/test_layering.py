@@ -11,7 +11,7 @@ SOURCE = Path(hnets.__file__).parent
 LAYERS = [
     ["errors"],
     ["files", "streams"],
-    ["basis", "pictures"],
+    ["basis", "pictures", "weights"],
     ["paths", "data"],
     ["initialisation", "functional"],
     ["nn"],

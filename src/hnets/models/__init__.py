@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from hnets import weights
 from hnets.models.mnist import HNetMNIST, hnet_mnist
 from hnets.models.p4cnn import P4CNN, P4CNNPooling, p4cnn, p4cnn_pooling
 from hnets.models.z2cnn import Z2CNN, z2cnn
@@ -32,8 +33,11 @@ _MODELS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def create_model(name: str, **options: Any) -> nn.Module:
+def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Module:
     """Build a network by its name; options are those of the function of that name.
+
+    A pretrained one has the weights that come with the package (`hnets.weights.available` lists
+    them) and the options they were trained with, unless others are given.
 
     >>> type(create_model("hnet_mnist", classes=5)).__name__
     'HNetMNIST'
@@ -42,4 +46,8 @@ def create_model(name: str, **options: Any) -> nn.Module:
         near = difflib.get_close_matches(name.lower(), _MODELS, n=1, cutoff=0.3)
         advice = f"did you mean {near[0]}?" if near else f"there is {', '.join(_MODELS)}"
         raise ValueError(f"no model is called {name!r}; {advice}")
-    return _MODELS[name](**options)
+    if not pretrained:
+        return _MODELS[name](**options)
+    model = _MODELS[name](**{**weights.describe(name)["options"], **options})
+    weights.load_into(model, name)
+    return model
