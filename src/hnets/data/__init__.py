@@ -3,6 +3,7 @@
 | name | train, val, test | what it is |
 |---|---|---|
 | `mnist` | 50,000, 10,000, 10,000 | handwritten digits, downloaded if need be |
+| `rotmnist` | 10,000, 2,000, 50,000 | rotated MNIST, where the user has its files |
 | `rotmnist-r` | 10,000, 2,000, 50,000 | rotated MNIST, regenerated from MNIST |
 | `digits` | 1,000, 297, 500 | those of scikit-learn, enlarged to 28×28: no download |
 | `digits-r` | 1,000, 297, 500 | the same, each turned by its own angle |
@@ -12,10 +13,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
-from hnets.data import digits, mnist, rotmnist
+from hnets.data import amat, digits, mnist, rotmnist
 from hnets.data.dataset import Dataset, check_split, from_arrays, suggestion
+from hnets.data.folder import read_folder
 from hnets.data.storage import Arrays, Progress
 from hnets.errors import InputError
 
@@ -29,6 +32,7 @@ class _Source(NamedTuple):
 
 _SOURCES = {
     "mnist": _Source(mnist.arrays, mnist.SIZES),
+    "rotmnist": _Source(amat.arrays, amat.SIZES),
     "rotmnist-r": _Source(rotmnist.regenerated, rotmnist.SIZES),
     "digits": _Source(digits.upright, digits.SIZES),
     "digits-r": _Source(digits.turned, digits.SIZES),
@@ -39,13 +43,13 @@ def available() -> tuple[str, ...]:
     """The names that `load` knows.
 
     >>> available()
-    ('mnist', 'rotmnist-r', 'digits', 'digits-r')
+    ('mnist', 'rotmnist', 'rotmnist-r', 'digits', 'digits-r')
     """
     return tuple(_SOURCES)
 
 
 def load(
-    name: str,
+    name: str | os.PathLike[str],
     split: str = "train",
     root: str | os.PathLike[str] | None = None,
     *,
@@ -55,22 +59,33 @@ def load(
 ) -> Dataset:
     """A split of a data set: ``train``, ``val``, ``train+val`` or ``test``.
 
-    Files are looked for in ``root``, which is the environment variable ``HNETS_DATA`` unless given,
-    and then in the user's cache.
+    Files are looked for in ``root``, or in the folder that the environment variable ``HNETS_DATA``
+    names, and then in the user's cache, which is also where downloaded and generated files go
+    (``HNETS_CACHE`` names another). ``progress`` is called with what is done, how far, and out of
+    how much.
+
+    Instead of a name, give the path of a folder of your own pictures, with a sub-folder for each
+    class (and these in ``train``, ``val`` and ``test``, to choose the splits yourself): they are
+    made ``size`` × ``size``, grey or in three ``channels``.
 
     >>> load("digits", "val")
     Dataset('digits', 'val': 297 images of 1×28×28, 10 classes)
     """
     check_split(split)
-    if name not in _SOURCES:
-        raise InputError(
-            f"there is no data set {name!r}{suggestion(name, _SOURCES)}: it is one of "
-            f"{', '.join(_SOURCES)}"
+    if name in _SOURCES:
+        if (size, channels) != (28, 1):
+            raise InputError(
+                f"the images of {name} are 28×28 with 1 channel, got size={size} and "
+                f"channels={channels}; only a folder of pictures is read at another size"
+            )
+        source = _SOURCES[str(name)]
+        return from_arrays(
+            source.arrays(root, progress), source.sizes, mnist.CLASSES, str(name), split
         )
-    if (size, channels) != (28, 1):
-        raise InputError(
-            f"the images of {name} are 28×28 with 1 channel, got size={size} and "
-            f"channels={channels}; only a folder of pictures can be read at another size"
-        )
-    source = _SOURCES[name]
-    return from_arrays(source.arrays(root, progress), source.sizes, mnist.CLASSES, name, split)
+    path = Path(name).expanduser()
+    if isinstance(name, os.PathLike) or {"/", os.sep} & set(name) or path.is_dir():
+        return read_folder(path, split, size, channels)
+    raise InputError(
+        f"there is no data set {name!r}{suggestion(name, _SOURCES)}: it is one of "
+        f"{', '.join(_SOURCES)}, or the path of a folder"
+    )

@@ -6,8 +6,6 @@ import hashlib
 import logging
 import os
 import sys
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hnets.errors import InputError
 from hnets.files import replacing
 
 __all__ = ["Arrays", "Progress", "cache_folder", "folders", "sha256", "stored"]
@@ -43,8 +42,16 @@ def cache_folder() -> Path:
 
 def folders(root: str | os.PathLike[str] | None) -> tuple[Path, ...]:
     """Where to look for files: ``root`` or ``HNETS_DATA``, which are only read, then the cache."""
-    given = root if root is not None else os.environ.get("HNETS_DATA")
-    return (*([Path(given).expanduser()] if given else []), cache_folder())
+    given = root or os.environ.get("HNETS_DATA")
+    if not given:
+        return (cache_folder(),)
+    folder = Path(given).expanduser()
+    if not folder.is_dir():
+        what = "root" if root else "HNETS_DATA"
+        raise InputError(
+            f"{what} is {str(folder)!r}, which is no folder; give the one with the data"
+        )
+    return folder, cache_folder()
 
 
 def sha256(arrays: Iterable[NDArray[Any]]) -> str:
@@ -99,7 +106,7 @@ def _read(path: Path, source: str) -> Arrays | None:
             images, labels, seal = file["images"], file["labels"], file["seal"]
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # readers of damaged files raise anything
         log.warning("%s is damaged (%s) and is made again", path, error)
         return None
     if seal.tobytes() != _seal(source, images, labels):
