@@ -34,8 +34,8 @@ _SOURCES = {
     "mnist": _Source(mnist.arrays, mnist.SIZES),
     "rotmnist": _Source(amat.arrays, amat.SIZES),
     "rotmnist-r": _Source(rotmnist.regenerated, rotmnist.SIZES),
-    "digits": _Source(digits.upright, digits.SIZES),
-    "digits-r": _Source(digits.turned, digits.SIZES),
+    "digits": _Source(lambda root, progress: digits.upright(), digits.SIZES),
+    "digits-r": _Source(lambda root, progress: digits.turned(), digits.SIZES),
 }
 
 

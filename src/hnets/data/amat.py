@@ -77,7 +77,7 @@ def _find(root: str | os.PathLike[str] | None) -> list[Path]:
     for folder in folders(root):
         for place in (folder / "rotmnist", folder):
             for names in ((ARCHIVE,), MEMBERS):
-                if all((place / name).is_file() for name in names):
+                if all(os.path.isfile(place / name) for name in names):
                     return [place / name for name in names]
     raise InputError(
         f"the original rotated MNIST is not here, and it is not downloaded: put {ARCHIVE} or the "

@@ -90,11 +90,11 @@ def from_arrays(
         "test": (train + val, train + val + test),
     }[check_split(split)]
     images, labels = (array[start:stop] for array in arrays)
-    if images.dtype == np.uint8:
-        images = images.astype(np.float32) / np.float32(255)
+    scale = 255 if images.dtype == np.uint8 else 1
+    values = np.divide(images[:, None], scale, dtype=np.float32)  # (n, 1, 28, 28)
     return Dataset(
-        torch.tensor(images[:, None]),
-        torch.tensor(labels, dtype=torch.int64),
+        torch.from_numpy(values),
+        torch.from_numpy(labels.astype(np.int64)),
         tuple(classes),
         name,
         split,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+from functools import cache
 
 import numpy as np
 
 from hnets.data.spline import resize, rotate, to_bytes
-from hnets.data.storage import Arrays, Progress
+from hnets.data.storage import Arrays
 from hnets.errors import MissingExtra
 
 __all__ = ["SIZES", "turned", "upright"]
@@ -17,7 +17,8 @@ SIZES = (1_000, 297, 500)
 _SEED = 1797
 
 
-def upright(root: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> Arrays:
+@cache
+def upright() -> Arrays:
     """1,797 digits of 8×8 pixels, enlarged to 20×20 in the middle of 28×28.
 
     The frame is wide enough for a digit to turn in it without losing its corners.
@@ -33,7 +34,8 @@ def upright(root: str | os.PathLike[str] | None = None, progress: Progress | Non
     return to_bytes(resize(framed, side=28, scale=2.5)), labels[order].astype(np.uint8)
 
 
-def turned(root: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> Arrays:
+@cache
+def turned() -> Arrays:
     """The same digits in the same order, each turned by an angle of its own."""
     images, labels = upright()
     degrees = np.random.RandomState(_SEED + 1).random_sample(len(labels)) * 360

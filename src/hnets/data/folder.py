@@ -72,7 +72,7 @@ def fit(picture: Image.Image, size: int, channels: int) -> NDArray[np.float32]:
     resized = np.asarray(picture.resize((width, height), Image.Resampling.LANCZOS))
     top, left = (size - height) // 2, (size - width) // 2
     square[top : top + height, left : left + width] = resized.reshape(height, width, channels)
-    return square.transpose(2, 0, 1).astype(np.float32) / np.float32(255)
+    return np.divide(square.transpose(2, 0, 1), 255, dtype=np.float32, order="C")
 
 
 def _listing(

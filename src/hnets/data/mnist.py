@@ -47,11 +47,7 @@ def find(
     mirrors: tuple[str, ...] = MIRRORS,
 ) -> list[Path]:
     """The four files, wherever they are; those that are missing are downloaded to the cache."""
-    places = [folder / "mnist" for folder in folders(root)]
-    found = {
-        file: next((place / file.name for place in places if (place / file.name).exists()), None)
-        for file in FILES
-    }
+    found = {file: _here(file, root) for file in FILES}
     missing = [file for file, path in found.items() if path is None]
     folder = cache_folder() / "mnist"
     try:
@@ -64,6 +60,11 @@ def find(
             "HNETS_DATA to a folder that has them in mnist/"
         ) from None
     return [path for path in found.values() if path is not None]
+
+
+def _here(file: File, root: str | os.PathLike[str] | None) -> Path | None:
+    places = (folder / "mnist" / file.name for folder in folders(root))
+    return next((path for path in places if os.path.exists(path)), None)
 
 
 def read_idx(path: Path, file: File, dimensions: int) -> NDArray[np.uint8]:

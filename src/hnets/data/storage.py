@@ -46,7 +46,7 @@ def folders(root: str | os.PathLike[str] | None) -> tuple[Path, ...]:
     if not given:
         return (cache_folder(),)
     folder = Path(given).expanduser()
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # which is False where one may not look, too
         what = "root" if root else "HNETS_DATA"
         raise InputError(
             f"{what} is {str(folder)!r}, which is no folder; give the one with the data"
@@ -102,9 +102,10 @@ def _seal(source: str, images: NDArray[Any], labels: NDArray[Any]) -> bytes:
 def _read(path: Path, source: str) -> Arrays | None:
     """The arrays of a file, or None where it is missing, damaged or made from something else."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            images, labels, seal = file["images"], file["labels"], file["seal"]
-    except FileNotFoundError:
+        # Opened here, since NumPy leaves a file that it cannot read open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            images, labels, seal = arrays["images"], arrays["labels"], arrays["seal"]
+    except OSError:  # there is none, or it may not be read
         return None
     except Exception as error:  # readers of damaged files raise anything
         log.warning("%s is damaged (%s) and is made again", path, error)
