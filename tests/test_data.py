@@ -48,7 +48,11 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_splits_have_their_sizes_and_the_promised_form(name: str, data_folder: Path) -> None:
+def test_splits_have_their_sizes_and_the_promised_form(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    if "mnist" in name:
+        request.getfixturevalue("data_folder")
     train, val, both, test = (data.load(name, split) for split in dataset.SPLITS)
     assert (len(train), len(val), len(test)) == SIZES[name]
     assert torch.equal(both.images, torch.cat([train.images, val.images]))
@@ -77,6 +81,8 @@ def test_subsets() -> None:
     first = val.subset(10)
     assert torch.equal(first.images, val.images[:10])
     assert torch.equal(val.subset(torch.tensor([5, 2])).labels, val.labels[[5, 2]])
+    assert val.subset(val.labels == 3).labels.unique().tolist() == [3]
+    assert len(val.subset(np.int64(7))) == 7
     assert (first.classes, first.split, len(val.subset([]))) == (val.classes, "val", 0)
     with pytest.raises(InputError, match="has 0 to 297 images, got 298"):
         val.subset(298)

@@ -59,16 +59,20 @@ class Dataset:
         return sha256([self.images.numpy(), self.labels.numpy()])
 
     def subset(self, which: int | Sequence[int] | Tensor) -> Dataset:
-        """The first ``which`` images if it is a number, otherwise those at the given indices."""
+        """The first ``which`` images if it is a number, otherwise those at the given indices.
+
+        A mask of booleans, one for each image, will do for indices.
+        """
         n = len(self)
-        if isinstance(which, int):
+        if isinstance(which, int | np.integer):
             if not 0 <= which <= n:
                 raise InputError(
                     f"a subset of {self.name} {self.split} has 0 to {n} images, got {which}"
                 )
             images, labels = self.images[:which], self.labels[:which]
         else:
-            indices = torch.as_tensor(which, dtype=torch.int64)
+            indices = torch.as_tensor(which)
+            indices = (indices.nonzero()[:, 0] if indices.dtype == torch.bool else indices).long()
             if indices.numel() and not (-n <= indices.min() and indices.max() < n):
                 raise InputError(
                     f"{self.name} {self.split} has images 0 to {n - 1}, got indices from "
