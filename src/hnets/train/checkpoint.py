@@ -1,0 +1,93 @@
+"""Checkpoints: one safetensors file that is whole at every moment, and never a pickle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from hnets.errors import InputError
+from hnets.files import replacing
+
+__all__ = ["FILE", "Checkpoint", "CheckpointError", "load", "save"]
+
+FILE = "checkpoint.safetensors"
+FORMAT = "hnets-checkpoint-1"
+
+
+class CheckpointError(InputError):
+    """A checkpoint that cannot be read, or is not of this run."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run at the end of an epoch."""
+
+    recipe: dict[str, Any]
+    seed: int
+    history: list[dict[str, float]]
+    """One row an epoch that has ended."""
+    seconds: float
+    """Time spent on them."""
+    state: dict[str, Tensor]
+
+
+def save(checkpoint: Checkpoint, folder: Path) -> None:
+    """Replace the folder's checkpoint by this one."""
+    from safetensors.torch import save_file
+
+    told = {
+        "format": FORMAT,
+        "recipe": json.dumps(checkpoint.recipe),
+        "seed": str(checkpoint.seed),
+        "history": json.dumps(checkpoint.history),
+        "seconds": repr(checkpoint.seconds),
+    }
+    tensors = {name: value.detach().cpu().clone() for name, value in checkpoint.state.items()}
+    try:
+        with replacing(folder / FILE) as part:
+            save_file(tensors, part, metadata=told)
+    except Exception as error:  # safetensors has its own class for a full disk
+        if not isinstance(error, OSError) and "SafetensorError" not in type(error).__name__:
+            raise
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        kept = "the last good one is still there" if (folder / FILE).exists() else "there is none"
+        raise CheckpointError(
+            f"a checkpoint could not be written to {folder} ({reason}); {kept}: make room or name "
+            "another folder with --out, then go on with --resume"
+        ) from None
+
+
+def load(folder: Path) -> Checkpoint:
+    """The folder's checkpoint."""
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / FILE
+    try:
+        with safe_open(path, framework="pt") as file:
+            told = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if told.get("format") != FORMAT:
+            raise CheckpointError(
+                f"{path} is not a checkpoint of a training run; expected the format {FORMAT}, got "
+                f"{told.get('format')}"
+            )
+        return Checkpoint(
+            json.loads(told["recipe"]),
+            int(told["seed"]),
+            json.loads(told["history"]),
+            float(told["seconds"]),
+            state,
+        )
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"there is no checkpoint in {folder}: start without --resume"
+        ) from None
+    except (SafetensorError, KeyError, OSError, json.JSONDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(
+            f"{path} is damaged ({reason}); delete it and start again without --resume"
+        ) from None

@@ -1,0 +1,249 @@
+"""The loop: epochs of steps, a look at the validation set, a checkpoint.
+
+Several runs go through it side by side on one GPU, each with a CUDA graph and a stream of its own;
+elsewhere they go one after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from hnets.data import Dataset
+from hnets.errors import InputError
+from hnets.models import create_model
+from hnets.train import checkpoint, task
+from hnets.train.learner import Learner
+from hnets.train.parallel import Team
+from hnets.train.recipe import Data, Recipe
+from hnets.train.record import Log
+from hnets.train.schedule import rates
+
+__all__ = ["Diverged", "Finished", "Row", "Run", "Watch", "train"]
+
+SAVE_EVERY = 10.0
+"""Seconds between checkpoints; what a kill can cost."""
+
+Row = dict[str, float]
+"""What the log says about one epoch."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recipe with a seed, and the folder where it leaves its traces; None for no traces."""
+
+    recipe: Recipe
+    seed: int
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run after its last epoch."""
+
+    run: Run
+    model: nn.Module
+    history: list[Row]
+    seconds: float
+
+
+class Diverged(InputError):
+    """The loss is no number any more."""
+
+
+Watch = Callable[[Run, Row], None]
+"""Called after every epoch of every run, and with what a continued run has behind it."""
+
+
+def train(
+    runs: Sequence[Run], team: Team, resume: bool = False, watch: Watch | None = None
+) -> list[Finished]:
+    """Train every run to its end.
+
+    Args:
+        runs: what to train; each has its own recipe, seed and folder.
+        team: the processes that train together, and the device.
+        resume: go on from the checkpoints in the folders.
+        watch: is told of each epoch.
+    """
+    load = functools.cache(functools.partial(_on_device, team.device))
+    together = team.device.type == "cuda" and team.size == 1
+    groups = [list(runs)] if together else [[run] for run in runs]
+    finished = []
+    for group in groups:
+        training = [_Training(run, team, resume, load, watch) for run in group]
+        while any(one.epochs_left for one in training):
+            going = [one for one in training if one.epochs_left]
+            for one in going:
+                one.begin_epoch()
+            for step in range(max(one.learner.steps for one in going)):
+                for one in going:
+                    if step < one.learner.steps:
+                        one.learner.step()
+            for one in going:
+                one.end_epoch()
+        finished += [one.finish() for one in training]
+    return finished
+
+
+class _Training:
+    """One run on its way."""
+
+    def __init__(
+        self,
+        run: Run,
+        team: Team,
+        resume: bool,
+        load: Callable[[Data, str], Dataset],
+        watch: Watch | None,
+    ) -> None:
+        self.run, self.team, self.watch, self.history = run, team, watch, list[Row]()
+        recipe = run.recipe
+        _prepare(recipe, team)
+        data = load(recipe.data, recipe.data.train)
+        self.val = load(recipe.data, recipe.data.val) if recipe.data.val else None
+        model = build(recipe, run.seed, data)
+        smoothing = recipe.training.label_smoothing
+        examples = task.Classification(data.images, data.labels, smoothing)
+        self.learner = Learner(model, examples, recipe, run.seed, team)
+        self.seconds = 0.0
+        if resume and run.folder is not None:
+            self._resume(run.folder)
+        if team.device.type == "cuda" and team.size == 1 and self.epochs_left:
+            self.learner.capture()
+        writes = team.leads and run.folder is not None
+        self.log = Log(run.folder, self.history) if writes and run.folder else None
+        self._saved = self._began = time.monotonic()
+        if self.history and watch is not None:
+            watch(run, self.history[-1])
+
+    @property
+    def epochs_left(self) -> int:
+        return self.run.recipe.training.epochs - len(self.history)
+
+    def begin_epoch(self) -> None:
+        recipe, epoch = self.run.recipe, len(self.history)
+        errors = [row["val_error"] for row in self.history] if self.val is not None else []
+        self.rates = rates(
+            recipe.schedule, epoch, recipe.training.epochs, self.learner.steps, errors
+        )
+        self._began = time.monotonic()
+        self.learner.begin_epoch(epoch, self.rates)
+
+    def end_epoch(self) -> None:
+        epoch, losses = len(self.history) + 1, self.learner.end_epoch()
+        self._check(epoch, losses)
+        row: Row = {
+            "epoch": epoch,
+            "rate": self.rates[0] * self.run.recipe.optimiser.rate,
+            "loss": sum(losses) / len(losses),
+        }
+        spent = time.monotonic() - self._began
+        if self.val is not None:
+            found = task.errors(self.learner.evaluated, *self.val)
+            row |= {"val_error": found.error, "val_loss": found.loss}
+        row["images_per_second"] = round(len(losses) * self.run.recipe.training.batch / spent, 1)
+        self.seconds += time.monotonic() - self._began
+        row["seconds"] = round(self.seconds, 3)
+        self.history.append(row)
+        if self.log is not None:
+            self.log.add(row)
+        if not self.epochs_left or time.monotonic() - self._saved > SAVE_EVERY:
+            self._save()
+        if self.watch is not None:
+            self.watch(self.run, row)
+
+    def finish(self) -> Finished:
+        if self.log is not None:
+            self.log.close()
+        return Finished(self.run, self.learner.evaluated.eval(), self.history, self.seconds)
+
+    def _check(self, epoch: int, losses: list[float]) -> None:
+        """Stop at the first loss that is no number: the last checkpoint is from before it."""
+        for step, loss in enumerate(losses, start=1):
+            if not math.isfinite(loss):
+                kept = ""
+                if self.run.folder is not None and (self.run.folder / checkpoint.FILE).exists():
+                    kept = f"; the last good checkpoint is in {self.run.folder}"
+                raise Diverged(
+                    f"the loss became {loss} in epoch {epoch}, step {step} of {len(losses)} "
+                    f"(seed {self.run.seed}): try a lower optimiser.rate than "
+                    f"{self.run.recipe.optimiser.rate:g}, or a schedule.warmup{kept}"
+                )
+
+    def _save(self) -> None:
+        self._saved = time.monotonic()
+        if self.run.folder is None or not self.team.leads:
+            return
+        recipe, state = self.run.recipe.to_dict(), self.learner.state()
+        now = checkpoint.Checkpoint(recipe, self.run.seed, self.history, self.seconds, state)
+        checkpoint.save(now, self.run.folder)
+
+    def _resume(self, folder: Path) -> None:
+        if not (folder / checkpoint.FILE).exists():
+            return  # it was stopped before its first checkpoint
+        saved = checkpoint.load(folder)
+        _check_same(saved, self.run)
+        try:
+            self.learner.load_state(saved.state)
+        except (KeyError, RuntimeError):
+            raise checkpoint.CheckpointError(
+                f"the weights in {folder / checkpoint.FILE} do not fit the model "
+                f"{self.run.recipe.model.name}; name another folder with --out"
+            ) from None
+        self.history, self.seconds = saved.history, saved.seconds
+
+
+def build(recipe: Recipe, seed: int, data: Dataset) -> nn.Module:
+    """The recipe's network for these pictures, with the random weights of a seed."""
+    torch.manual_seed(seed)
+    shape = {"in_channels": data.images.shape[1], "classes": len(data.classes)}
+    try:
+        return create_model(recipe.model.name, **shape, **recipe.model.options)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"[model] {error}") from None
+
+
+def _prepare(recipe: Recipe, team: Team) -> None:
+    training = recipe.training
+    torch.use_deterministic_algorithms(training.deterministic)
+    torch.backends.cudnn.deterministic = training.deterministic
+    torch.backends.cudnn.benchmark = team.device.type == "cuda" and not training.deterministic
+    torch.backends.cudnn.allow_tf32 = training.precision != "float32"
+    torch.backends.cuda.matmul.allow_tf32 = training.precision != "float32"
+
+
+def _on_device(device: torch.device, recipe: Data, split: str) -> Dataset:
+    return task.place(task.load(recipe, split), device)
+
+
+def _check_same(saved: checkpoint.Checkpoint, run: Run) -> None:
+    """A checkpoint is continued with the recipe that it was begun with."""
+    before, now = _flat(saved.recipe), _flat(run.recipe.to_dict())
+    for key in [key for key in before if key not in ("title",) and not key.startswith("search.")]:
+        if before[key] != now.get(key):
+            raise checkpoint.CheckpointError(
+                f"the checkpoint in {run.folder} was made with {key} = {before[key]!r}, and the "
+                f"recipe says {now.get(key)!r}: change it back, or name another folder with --out"
+            )
+    if saved.seed != run.seed:
+        raise checkpoint.CheckpointError(
+            f"the checkpoint in {run.folder} has seed {saved.seed}, expected {run.seed}"
+        )
+
+
+def _flat(values: dict[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in values.items():
+        if isinstance(value, dict) and key not in ("options", "space"):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

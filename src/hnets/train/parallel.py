@@ -1,0 +1,85 @@
+"""Several processes as one: shares of a batch, and sums over all of them.
+
+``torchrun`` and ``accelerate launch`` both say in the environment who takes part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributed, nn
+
+from hnets import nn as hnn
+
+__all__ = ["Team", "joined", "synchronise"]
+
+
+@dataclass(frozen=True)
+class Team:
+    """Who this process is among how many, and where it computes."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def share(self, count: int) -> slice:
+        """Which of ``count`` examples are this process's."""
+        return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
+
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes, in one message."""
+        if self.size == 1:
+            return
+        tensors = list(tensors)
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        distributed.all_reduce(flat)
+        parts = flat.split([tensor.numel() for tensor in tensors])
+        for tensor, part in zip(tensors, parts, strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+    def wait(self) -> None:
+        """Go on when every process is here."""
+        if self.size > 1:
+            distributed.barrier()
+
+
+@contextmanager
+def joined(device: str | None = None) -> Iterator[Team]:
+    """Join the other processes that the environment names, if any, and leave them at the end."""
+    size, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and size > 1:
+        device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
+    place = torch.device(device)
+    if place.type == "cuda" and place.index is not None:
+        torch.cuda.set_device(place)
+    if size == 1:
+        yield Team(0, 1, place)
+        return
+    distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    try:
+        yield Team(rank, size, place)
+    finally:
+        distributed.destroy_process_group()
+
+
+def synchronise(model: nn.Module, team: Team) -> nn.Module:
+    """Let batch norms take their statistics over the batches of all processes."""
+    if team.size == 1:
+        return model
+    for module in model.modules():
+        if isinstance(module, hnn.HBatchNorm2d):
+            module.sync = True
+    if team.device.type == "cuda":  # torch has no such thing on CPU
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    return model

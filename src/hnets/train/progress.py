@@ -1,0 +1,64 @@
+"""Watching a training: a line for every run that keeps up with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from hnets.train.loop import Row, Run, Watch
+
+__all__ = ["watching"]
+
+PAUSE = 15.0
+"""Seconds between lines where there is no terminal to redraw."""
+
+
+@contextmanager
+def watching(runs: Sequence[Run], console: Console, name: str = "") -> Iterator[Watch]:
+    """Show loss, error, learning rate, pictures a second and the time left of every run."""
+    if console.is_terminal:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[said]}"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        )
+        with Progress(*columns, console=console) as progress:
+            bars = {
+                id(run): progress.add_task(
+                    _label(run, name), total=run.recipe.training.epochs, said="starting"
+                )
+                for run in runs
+            }
+
+            def draw(run: Run, row: Row) -> None:
+                progress.update(bars[id(run)], completed=row["epoch"], said=_said(run, row))
+
+            yield draw
+        return
+    last = dict.fromkeys(map(id, runs), time.monotonic())
+
+    def write(run: Run, row: Row) -> None:
+        ended = row["epoch"] == run.recipe.training.epochs
+        if ended or time.monotonic() - last[id(run)] > PAUSE:
+            last[id(run)] = time.monotonic()
+            line = f"{_label(run, name)}  {_said(run, row)}  {row['seconds']:.0f} s"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    yield write
+
+
+def _label(run: Run, name: str) -> str:
+    return f"{name or run.recipe.model.name} seed {run.seed}"
+
+
+def _said(run: Run, row: Row) -> str:
+    parts = [f"epoch {row['epoch']:.0f}/{run.recipe.training.epochs}", f"loss {row['loss']:.4f}"]
+    if "val_error" in row:
+        parts.append(f"val {row['val_error']:.2f} %")
+    parts += [f"rate {row['rate']:.1e}", f"{row['images_per_second']:,.0f}/s"]
+    return "  ".join(parts)

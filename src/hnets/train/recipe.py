@@ -1,0 +1,256 @@
+"""A recipe: everything that fixes a training run, read from a TOML file and checked at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from hnets.errors import InputError
+from hnets.train.strict import build, expect, suggestion
+
+__all__ = [
+    "Augment",
+    "Data",
+    "Model",
+    "Optimiser",
+    "Recipe",
+    "Schedule",
+    "Search",
+    "Training",
+    "read_recipe",
+    "shipped_recipes",
+]
+
+SHIPPED = Path(__file__).parents[1] / "recipes"
+
+
+@dataclass(frozen=True)
+class Model:
+    """Which network: a name and options of `hnets.create_model`."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which pictures. An empty name of a split leaves it out."""
+
+    name: str
+    train: str = "train"
+    val: str = "val"
+    test: str = ""
+    """Looked at once, after the last step, and by no rule of the training."""
+    limit: int = 0
+    """Train on the first so many pictures only; 0 is all of them."""
+    size: int = 0
+    """Side to which pictures of a folder are brought; 0 is the default of `hnets.data.load`."""
+    channels: int = 0
+    """1 for grey and 3 for colour pictures of a folder; 0 is the default of `hnets.data.load`."""
+
+    def __post_init__(self) -> None:
+        expect(self.train != "", "data.train", "the name of a split", self.train)
+        expect(self.limit >= 0, "data.limit", "a number of pictures, or 0", self.limit)
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Random changes to each picture at each epoch, drawn anew."""
+
+    rotate: float = 0.0
+    """Turn by up to so many degrees either way; 180 is every angle."""
+    shift: float = 0.0
+    """Move by up to so many pixels along each axis."""
+    zoom: float = 0.0
+    """Enlarge or shrink by up to this fraction."""
+    shear: float = 0.0
+    """Slant by up to this fraction."""
+
+    def __post_init__(self) -> None:
+        expect(0 <= self.rotate <= 180, "augment.rotate", "degrees from 0 to 180", self.rotate)
+        expect(self.shift >= 0, "augment.shift", "pixels from 0 up", self.shift)
+        expect(0 <= self.zoom < 1, "augment.zoom", "a fraction from 0 to 1", self.zoom)
+        expect(0 <= self.shear < 1, "augment.shear", "a fraction from 0 to 1", self.shear)
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """Adam with decoupled weight decay (which leaves biases, norms and phases alone)."""
+
+    rate: float = 0.0076
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    phase_rate: float = 1.0
+    """Steps of the phases, as a multiple of the others'. Adam does not see the scale of a gradient,
+    so the paper's authors' factor on the gradient of the phases becomes one on their step."""
+
+    def __post_init__(self) -> None:
+        expect(self.rate > 0, "optimiser.rate", "a learning rate above 0", self.rate)
+        expect(self.weight_decay >= 0, "optimiser.weight_decay", "0 or more", self.weight_decay)
+        for name in ("beta1", "beta2"):
+            value = getattr(self, name)
+            expect(0 <= value < 1, f"optimiser.{name}", "a number from 0 to 1", value)
+        expect(self.phase_rate >= 0, "optimiser.phase_rate", "0 or more", self.phase_rate)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the learning rate falls."""
+
+    name: Literal["constant", "step", "plateau", "cosine"] = "cosine"
+    warmup: float = 0.0
+    """Epochs over which the rate grows from 0, whatever follows."""
+    every: int = 40
+    """``step``: epochs between two falls."""
+    patience: int = 10
+    """``plateau``: epochs without a better validation error before a fall, as in the paper."""
+    factor: float = 0.1
+    """``step`` and ``plateau``: what the rate is multiplied by."""
+
+    def __post_init__(self) -> None:
+        expect(self.warmup >= 0, "schedule.warmup", "epochs from 0 up", self.warmup)
+        expect(self.every > 0, "schedule.every", "epochs from 1 up", self.every)
+        expect(self.patience > 0, "schedule.patience", "epochs from 1 up", self.patience)
+        expect(0 < self.factor <= 1, "schedule.factor", "a factor up to 1", self.factor)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How long, and in which portions."""
+
+    epochs: int = 200
+    batch: int = 46
+    seed: int = 1
+    label_smoothing: float = 0.0
+    ema: float = 0.0
+    """Decay of a running mean of the weights, which is then what is evaluated; 0 is none."""
+    precision: Literal["float32", "tf32", "bfloat16"] = "tf32"
+    """On a GPU. ``tf32`` multiplies with 10 bits of mantissa; on CPU both are float32."""
+    deterministic: bool = False
+    """Ask for kernels that give the same bits each time, where a GPU has faster ones."""
+
+    def __post_init__(self) -> None:
+        expect(self.epochs > 0, "training.epochs", "epochs from 1 up", self.epochs)
+        expect(self.batch > 0, "training.batch", "pictures from 1 up", self.batch)
+        expect(self.seed >= 0, "training.seed", "a whole number from 0 up", self.seed)
+        smoothing = self.label_smoothing
+        expect(0 <= smoothing < 1, "training.label_smoothing", "a number from 0 to 1", smoothing)
+        expect(0 <= self.ema < 1, "training.ema", "a decay from 0 to 1", self.ema)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What `hnets search` tries: a range or a list of choices for each dotted key."""
+
+    trials: int = 20
+    space: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One file is one reported number."""
+
+    title: str
+    model: Model
+    data: Data
+    augment: Augment = Augment()
+    optimiser: Optimiser = Optimiser()
+    schedule: Schedule = Schedule()
+    training: Training = Training()
+    search: Search = Search()
+
+    def __post_init__(self) -> None:
+        if self.schedule.name == "plateau" and not self.data.val:
+            raise InputError(
+                'schedule.name = "plateau" watches the validation error, and data.val is empty: '
+                'set data.val = "val", or take the schedule "step" or "cosine"'
+            )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Nested dictionaries, as TOML and JSON have them; a wrong key is an `InputError`."""
+        recipe: Self = build(cls, values, "")
+        return recipe
+
+    def to_dict(self) -> dict[str, Any]:
+        """The inverse of `from_dict`, with the defaults written out."""
+        return dataclasses.asdict(self)
+
+    def replace(self, changes: Mapping[str, Any]) -> Recipe:
+        """A recipe with some dotted keys changed, such as ``{"training.epochs": 10}``."""
+        values = self.to_dict()
+        for key, value in changes.items():
+            _check_key(key)
+            *parents, last = key.split(".")
+            place = values
+            for parent in parents:
+                place = place[parent]
+            place[last] = value
+        return Recipe.from_dict(values)
+
+
+def shipped_recipes() -> tuple[str, ...]:
+    """Names of the recipes that come with the package."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+
+
+def read_recipe(where: str | Path, changes: list[str] | None = None) -> Recipe:
+    """A recipe from a file, or a shipped one by name, with ``key=value`` changes applied."""
+    path = Path(where)
+    if not path.suffix and (SHIPPED / f"{path}.toml").is_file():
+        path = SHIPPED / f"{path}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, IsADirectoryError):
+        near = difflib.get_close_matches(str(where), shipped_recipes(), n=1, cutoff=0.3)
+        advice = f"; did you mean the shipped recipe {near[0]}?" if near else ""
+        raise InputError(
+            f"there is no recipe {where}: give a .toml file or one of "
+            f"{', '.join(shipped_recipes())}{advice}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise InputError(f"the recipe {path} cannot be read: {reason}") from None
+    try:
+        recipe = Recipe.from_dict(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return recipe.replace(dict(map(_parse_change, changes or [])))
+
+
+def _parse_change(text: str) -> tuple[str, Any]:
+    key, sign, value = (part.strip() for part in text.partition("="))
+    if not sign or not key:
+        raise InputError(f"expected key=value, as in training.epochs=10, got {text!r}")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value  # a bare word is text
+
+
+def _check_key(key: str) -> None:
+    parts, known = key.split("."), {part.name: part.type for part in dataclasses.fields(Recipe)}
+    hints = typing.get_type_hints(Recipe)
+    if parts[0] in known and len(parts) > 1 and dataclasses.is_dataclass(hints[parts[0]]):
+        inner = [part.name for part in dataclasses.fields(hints[parts[0]])]
+        if parts[1] in inner:
+            return
+    elif key in known and not dataclasses.is_dataclass(hints[key]):
+        return
+    every = [
+        f"{name}.{part.name}"
+        for name in known
+        if dataclasses.is_dataclass(hints[name])
+        for part in dataclasses.fields(hints[name])
+    ]
+    raise InputError(f"a recipe has no key {key!r}{suggestion(key, every)}")
