@@ -16,9 +16,9 @@ LAYERS = [
     ["initialisation", "functional"],
     ["nn"],
     ["models", "testing"],
-    ["cost", "export"],
+    ["cost", "export", "train"],
     ["inspect"],
-    ["turn"],
+    ["turn", "quickstart", "reproduce"],
     ["cli"],
     ["__main__"],
 ]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -205,8 +206,9 @@ def build(recipe: Recipe, seed: int, data: Dataset) -> nn.Module:
     """The recipe's network for these pictures, with the random weights of a seed."""
     torch.manual_seed(seed)
     shape = {"in_channels": data.images.shape[1], "classes": len(data.classes)}
+    options: dict[str, Any] = {**shape, **recipe.model.options}
     try:
-        return create_model(recipe.model.name, **shape, **recipe.model.options)
+        return create_model(recipe.model.name, **options)
     except (TypeError, ValueError) as error:
         raise InputError(f"[model] {error}") from None
 

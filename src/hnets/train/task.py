@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -69,7 +70,9 @@ def errors(model: nn.Module, images: Tensor, labels: Tensor) -> Errors:
 
 def load(recipe: Data, split: str) -> Dataset:
     """A split of the recipe's data."""
-    dataset = data.load(recipe.name, split)
+    shape = {"size": recipe.size, "channels": recipe.channels}
+    given: dict[str, Any] = {key: value for key, value in shape.items() if value}
+    dataset = data.load(recipe.name, split, **given)
     if split == recipe.train and recipe.limit:
         if recipe.limit > len(dataset):
             raise InputError(
