@@ -34,6 +34,14 @@ def test_parameters_layer_by_layer(name: str) -> None:
     assert sum(p.numel() for p in net.parameters()) == sum(layers) == total
 
 
+def test_gaussian_rings_are_fewer_and_in_every_layer() -> None:
+    net = models.hnet_mnist(rings="gaussian")
+    assert sum(p.numel() for p in net.parameters()) == 17_801
+    convolutions = [part for part in net.modules() if isinstance(part, hnets.nn.HConv2d)]
+    assert [conv.filters.spec.rings for conv in convolutions] == ["gaussian"] * 7
+    testing.assert_equivariant(net, size=28)
+
+
 @pytest.mark.parametrize("quarters", [1, 2, 3])
 def test_logits_do_not_change_with_quarter_turns(quarters: int) -> None:
     net = digits().double().eval()
