@@ -22,8 +22,8 @@ class HNetMNIST(nn.Module):
     C-ReLU after layers 1, 3 and 5, batch norm on magnitudes after 2, 4 and 6, mean pooling after 2
     and 4. The last layer has no phases and is read out by `InvariantLogits`.
 
-    Gaussian ``rings`` are fewer than the paper's exact ones and lean less on the pixel grid: trained
-    upright only, they follow other angles better.
+    Gaussian ``rings`` are fewer than the exact ones of the paper and lean less on the pixel grid:
+    trained upright only, they follow other angles better.
     """
 
     def __init__(self, in_channels: int = 1, classes: int = 10, rings: Rings = "exact") -> None:
