@@ -12,7 +12,7 @@ from torch import Tensor
 from hnets.errors import InputError
 from hnets.files import replacing
 
-__all__ = ["FILE", "Checkpoint", "CheckpointError", "load", "save"]
+__all__ = ["FILE", "Checkpoint", "CheckpointError", "exists", "kept", "load", "save"]
 
 FILE = "checkpoint.safetensors"
 FORMAT = "hnets-checkpoint-1"
@@ -37,6 +37,7 @@ class Checkpoint:
 
 def save(checkpoint: Checkpoint, folder: Path) -> None:
     """Replace the folder's checkpoint by this one."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     told = {
@@ -47,18 +48,11 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
         "seconds": repr(checkpoint.seconds),
     }
     tensors = {name: value.detach().cpu().clone() for name, value in checkpoint.state.items()}
-    try:
-        with replacing(folder / FILE) as part:
+    with replacing(folder / FILE) as part:
+        try:
             save_file(tensors, part, metadata=told)
-    except Exception as error:  # safetensors has its own class for a full disk
-        if not isinstance(error, OSError) and "SafetensorError" not in type(error).__name__:
-            raise
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        kept = "the last good one is still there" if (folder / FILE).exists() else "there is none"
-        raise CheckpointError(
-            f"a checkpoint could not be written to {folder} ({reason}); {kept}: make room or name "
-            "another folder with --out, then go on with --resume"
-        ) from None
+        except SafetensorError as error:  # its own name for a full disk
+            raise OSError(None, " ".join(str(error).split()), str(folder / FILE)) from None
 
 
 def load(folder: Path) -> Checkpoint:
@@ -91,3 +85,15 @@ def load(folder: Path) -> Checkpoint:
         raise CheckpointError(
             f"{path} is damaged ({reason}); delete it and start again without --resume"
         ) from None
+
+
+def exists(folder: Path) -> bool:
+    """Whether there is a checkpoint in a folder."""
+    return (folder / FILE).exists()
+
+
+def kept(folder: Path) -> str:
+    """What a run that stops leaves behind, for the end of a sentence."""
+    if exists(folder):
+        return f"the last good checkpoint is {folder / FILE}"
+    return "there was no checkpoint yet"

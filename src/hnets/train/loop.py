@@ -27,10 +27,7 @@ from hnets.train.recipe import Data, Recipe
 from hnets.train.record import Log
 from hnets.train.schedule import rates
 
-__all__ = ["Diverged", "Finished", "Row", "Run", "Watch", "train"]
-
-SAVE_EVERY = 10.0
-"""Seconds between checkpoints; what a kill can cost."""
+__all__ = ["Diverged", "Finished", "Row", "Run", "Unwritable", "Watch", "train"]
 
 Row = dict[str, float]
 """What the log says about one epoch."""
@@ -57,6 +54,10 @@ class Finished:
 
 class Diverged(InputError):
     """The loss is no number any more."""
+
+
+class Unwritable(InputError):
+    """The folder of a run cannot be written to."""
 
 
 Watch = Callable[[Run, Row], None]
@@ -154,10 +155,7 @@ class _Training:
         self.seconds += time.monotonic() - self._began
         row["seconds"] = round(self.seconds, 3)
         self.history.append(row)
-        if self.log is not None:
-            self.log.add(row)
-        if not self.epochs_left or time.monotonic() - self._saved > SAVE_EVERY:
-            self._save()
+        self._write(row)
         if self.watch is not None:
             self.watch(self.run, row)
 
@@ -170,25 +168,35 @@ class _Training:
         """Stop at the first loss that is no number: the last checkpoint is from before it."""
         for step, loss in enumerate(losses, start=1):
             if not math.isfinite(loss):
-                kept = ""
-                if self.run.folder is not None and (self.run.folder / checkpoint.FILE).exists():
-                    kept = f"; the last good checkpoint is in {self.run.folder}"
+                kept = f"; {checkpoint.kept(self.run.folder)}" if self.run.folder else ""
                 raise Diverged(
                     f"the loss became {loss} in epoch {epoch}, step {step} of {len(losses)} "
                     f"(seed {self.run.seed}): try a lower optimiser.rate than "
                     f"{self.run.recipe.optimiser.rate:g}, or a schedule.warmup{kept}"
                 )
 
-    def _save(self) -> None:
-        self._saved = time.monotonic()
-        if self.run.folder is None or not self.team.leads:
+    def _write(self, row: Row) -> None:
+        if self.log is None or self.run.folder is None:
             return
-        recipe, state = self.run.recipe.to_dict(), self.learner.state()
-        now = checkpoint.Checkpoint(recipe, self.run.seed, self.history, self.seconds, state)
-        checkpoint.save(now, self.run.folder)
+        try:
+            due = time.monotonic() - self._saved >= self.run.recipe.training.save_every
+            if due or not self.epochs_left:
+                recipe, state = self.run.recipe.to_dict(), self.learner.state()
+                now = checkpoint.Checkpoint(
+                    recipe, self.run.seed, self.history, self.seconds, state
+                )
+                checkpoint.save(now, self.run.folder)
+                self._saved = time.monotonic()
+            self.log.add(row)
+        except OSError as error:
+            kept = checkpoint.kept(self.run.folder)
+            raise Unwritable(
+                f"epoch {row['epoch']} could not be written to {self.run.folder} "
+                f"({error.strerror or error}); {kept}: make room, then go on with --resume"
+            ) from None
 
     def _resume(self, folder: Path) -> None:
-        if not (folder / checkpoint.FILE).exists():
+        if not checkpoint.exists(folder):
             return  # it was stopped before its first checkpoint
         saved = checkpoint.load(folder)
         _check_same(saved, self.run)

@@ -22,25 +22,27 @@ RESULT = "result.json"
 
 
 class Log:
-    """The epochs of one run as ``log.csv`` and, where tensorboard is installed, as its events."""
+    """The epochs of one run as ``log.csv`` and, where tensorboard is installed, as its events.
+
+    What an interrupted run wrote after its last checkpoint is taken back.
+    """
 
     def __init__(self, folder: Path, history: Sequence[Mapping[str, float]]) -> None:
-        self._folder, self._rows = folder, [dict(row) for row in history]
+        self._path, self._empty = folder / "log.csv", True
         self._events: Any = None
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        for row in history:
+            self._append(row)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        # What an interrupted run wrote after its last checkpoint is not shown.
         self._events = SummaryWriter(folder / "events", purge_step=len(history) + 1)
 
     def add(self, row: Mapping[str, float]) -> None:
         """Write down one epoch."""
-        self._rows.append(dict(row))
-        with replacing(self._folder / "log.csv") as part, part.open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(self._rows[0]))
-            writer.writeheader()
-            writer.writerows(self._rows)
+        self._append(row)
         if self._events is not None:
             for name, value in row.items():
                 if name != "epoch":
@@ -50,6 +52,14 @@ class Log:
         """Finish the events."""
         if self._events is not None:
             self._events.close()
+
+    def _append(self, row: Mapping[str, float]) -> None:
+        with self._path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(row))
+            if self._empty:
+                writer.writeheader()
+                self._empty = False
+            writer.writerow(row)
 
 
 def summarise(values: Sequence[float]) -> dict[str, float]:

@@ -1,9 +1,9 @@
-"""From recipe to result: train the seeds, look at the test set once, write ``result.json``."""
+"""From recipe to result: train the runs, and look at the test set once."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hnets.train.parallel import Team
 from hnets.train.recipe import Recipe
 from hnets.train.record import RESULT, commit, summarise, versions, write_json
 
-__all__ = ["WEIGHTS", "seeds_of", "train_recipe"]
+__all__ = ["WEIGHTS", "mean_and_spread", "report", "seeds_of", "train_recipe"]
 
 WEIGHTS = "model.safetensors"
 
@@ -40,14 +40,15 @@ def train_recipe(
     watch: Watch | None = None,
     name: str = "",
 ) -> dict[str, Any]:
-    """Train the runs of one recipe and return what ``result.json`` holds."""
+    """Train the runs of one recipe, and write and return their result."""
     finished = train(runs, team, resume, watch)
     result = report(recipe, finished, team, name)
-    if out is not None and team.leads:
+    if team.leads:
         for one in finished:
             if one.run.folder is not None:
                 save_weights(one.model, one.run.folder / WEIGHTS)
-        write_json(result, out / RESULT)
+        if out is not None:
+            write_json(result, out / RESULT)
     return result
 
 
@@ -96,3 +97,13 @@ def save_weights(model: nn.Module, path: Path) -> None:
     tensors = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
     with replacing(path) as part, torch.no_grad():
         save_file(tensors, part)
+
+
+def mean_and_spread(summary: Mapping[str, float]) -> str:
+    """A mean with its standard deviation, if there is more than one value.
+
+    >>> mean_and_spread({"mean": 1.5, "std": 0.25, "n": 5}), mean_and_spread({"mean": 2, "n": 1})
+    ('1.50 ± 0.25', '2.00')
+    """
+    spread = f" ± {summary['std']:.2f}" if summary["n"] > 1 else ""
+    return f"{summary['mean']:.2f}{spread}"

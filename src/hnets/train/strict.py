@@ -69,6 +69,6 @@ def expect(met: bool, where: str, wanted: str, value: object, advice: str = "") 
 def suggestion(key: str, names: Iterable[str]) -> str:
     """What may have been meant, for the end of a sentence."""
     names = list(names)
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
     near = near or [name for name in names if name.endswith(f".{key}")]
     return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(names)}"

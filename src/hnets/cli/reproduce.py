@@ -1,0 +1,138 @@
+"""``hnets reproduce``: the paper's tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hnets.cli.app import app, make_folder, whole
+from hnets.cli.train import Changes, Device
+
+__all__ = ["ablation", "reproduce", "table1"]
+
+reproduce = typer.Typer(
+    help="The paper's tables and figures, from shipped results or trained again.",
+    no_args_is_help=True,
+)
+app.add_typer(reproduce, name="reproduce")
+
+Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with a training that was stopped.")]
+Seeds = Annotated[int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs of each recipe.")]
+Page = Annotated[
+    Path | None, typer.Option(help="Write the page of results too, such as docs/results.md.")
+]
+
+
+@reproduce.command()
+def table1(
+    train: Train = False,
+    rows: Annotated[
+        str, typer.Option(help="Recipes to train, with commas between; all unless given.")
+    ] = "",
+    seeds: Seeds = 5,
+    changes: Changes = None,
+    out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
+        "runs/table1"
+    ),
+    resume: Resume = False,
+    device: Device = None,
+    page: Page = None,
+) -> None:
+    """Table 1: test errors on rotated MNIST, beside the published ones.
+
+    With --train every row is trained again: minutes on a GPU, where all rows train side by side,
+    and days on a CPU; --rows and --set training.epochs=5 make it shorter.
+    """
+    from rich.console import Console
+
+    from hnets import reproduce as paper
+    from hnets.reproduce import store
+    from hnets.reproduce import table1 as table
+    from hnets.train import joined, read_recipe
+
+    known = [row.recipe for row in paper.TABLE1 if row.recipe]
+    chosen = _chosen(rows, known)
+    results = {name: store.read(name) for name in known}
+    console = Console()
+    if train:
+        make_folder(out)
+        recipes = {name: read_recipe(name, changes or []) for name in chosen}
+        with joined(device) as team:
+            console = Console(quiet=not team.leads)
+            results |= paper.train_recipes(recipes, seeds, out, team, resume, console)
+    console.print(table.rich_table(results))
+    console.print(table.NOTE, highlight=False)
+    _write(page, console)
+
+
+@reproduce.command()
+def ablation(
+    train: Train = False,
+    sizes: Annotated[
+        str, typer.Option(help="Numbers of training pictures, with commas between.")
+    ] = "500,1000,2000,4000,8000",
+    seeds: Seeds = 3,
+    changes: Changes = None,
+    out: Annotated[Path, typer.Option(help="Folder for what is written.")] = Path("runs/ablation"),
+    resume: Resume = False,
+    device: Device = None,
+    page: Page = None,
+) -> None:
+    """The data ablation: accuracy against the number of training pictures, as a figure."""
+    from rich.console import Console
+
+    from hnets import inspect
+    from hnets import reproduce as paper
+    from hnets.reproduce import ablation as study
+    from hnets.reproduce import store
+    from hnets.train import joined, read_recipe
+
+    with inspect.style():  # is there something to draw with?
+        pass
+    make_folder(out)
+    full = {name: store.read(name) for name in paper.METHODS.values()}
+    console = Console()
+    if train:
+        wanted = _numbers(sizes)
+        recipes = {name: read_recipe(name, changes or []) for name in paper.METHODS.values()}
+        with joined(device) as team:
+            console = Console(quiet=not team.leads)
+            result = paper.train_ablation(recipes, wanted, seeds, out, team, resume, console)
+            if team.leads:
+                store.write(result, study.NAME, out)
+    else:
+        result = study.shipped()
+    curves = study.curves(result, full)
+    console.print(study.rich_table(curves))
+    path = inspect.save(study.figure(curves), out / "ablation.png")
+    console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+    _write(page, console)
+
+
+def _write(page: Path | None, console: object) -> None:
+    from rich.console import Console
+
+    from hnets.reproduce import write_page
+
+    assert isinstance(console, Console)
+    for path in write_page(page) if page is not None else []:
+        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _chosen(text: str, known: list[str]) -> list[str]:
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    for name in chosen:
+        if name not in known:
+            raise typer.BadParameter(
+                f"expected recipes of the table ({', '.join(known)}), got {name!r}",
+                param_hint="--rows",
+            )
+    return chosen or known
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parse = whole(10, 12000)
+    return tuple(parse(part.strip()) for part in text.split(","))

@@ -1,0 +1,17 @@
+"""The paper's tables and figures: from shipped results in a second, or trained again."""
+
+from hnets.reproduce.ablation import METHODS, SIZES, train_ablation
+from hnets.reproduce.page import page, write_page
+from hnets.reproduce.rows import TABLE1, Row
+from hnets.reproduce.training import train_recipes
+
+__all__ = [
+    "METHODS",
+    "SIZES",
+    "TABLE1",
+    "Row",
+    "page",
+    "train_ablation",
+    "train_recipes",
+    "write_page",
+]

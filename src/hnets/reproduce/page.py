@@ -1,0 +1,102 @@
+"""The page of results, written from the results that ship and never by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hnets import inspect
+from hnets.files import replacing
+from hnets.reproduce import ablation, store, table1
+from hnets.reproduce.rows import TABLE1
+from hnets.reproduce.store import Result
+from hnets.train.recipe import SHIPPED
+
+__all__ = ["page", "write_page"]
+
+FIGURE = "images/ablation.png"
+
+
+def write_page(path: Path) -> list[Path]:
+    """Write the page, and the figures beside it; what was written."""
+    written = [path]
+    full = {row.recipe: store.read(row.recipe) for row in TABLE1 if row.recipe}
+    found = store.read(ablation.NAME)
+    if found is not None:
+        picture = ablation.figure(ablation.curves(found, full))
+        written.append(inspect.save(picture, path.parent / FIGURE))
+    with replacing(path) as part:
+        part.write_text(page(), encoding="utf-8")
+    return written
+
+
+def page() -> str:
+    """The page as Markdown."""
+    full = {row.recipe: store.read(row.recipe) for row in TABLE1 if row.recipe}
+    parts = [
+        "# Results",
+        "Written by `hnets reproduce table1 --page docs/results.md` from the results that the "
+        "trainings left in `src/hnets/results/`, one file a recipe. `hnets reproduce table1 "
+        "--train` trains every row again.",
+        "## Table 1: rotated MNIST",
+        table1.NOTE,
+        table1.markdown(full),
+    ]
+    found = store.read(ablation.NAME)
+    if found is not None:
+        parts += _ablation(found, full)
+    parts += ["## How the numbers were made", _provenance(full)]
+    parts += [part for row in TABLE1 if row.recipe for part in _recipe(row.recipe)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _ablation(found: Result, full: dict[str, Result | None]) -> list[str]:
+    curves = ablation.curves(found, full)
+    lines = ["| method | " + " | ".join(f"{size:,}" for size in curves[0].x) + " |"]
+    lines.append("|---|" + "---|" * len(curves[0].x))
+    for curve in curves:
+        pairs = zip(curve.mean, curve.spread, strict=True)
+        cells = [f"{mean:.2f} ± {spread:.2f}" for mean, spread in pairs]
+        lines.append(f"| {curve.label} | " + " | ".join(cells) + " |")
+    seeds = next(iter(next(iter(found["errors"].values())).values()))["n"]
+    return [
+        "## Data ablation",
+        "Test accuracy in percent when only the first so many pictures of the training set are "
+        f"used, by the recipes of Table 1; {seeds} seeds each, the full set from Table 1.",
+        "\n".join(lines),
+        f"![Accuracy and error against the number of training pictures]({FIGURE})",
+        "*Drawn by `hnets reproduce ablation`.* Left, as in the paper, each method's accuracy over "
+        "its own best; right, the error itself.",
+    ]
+
+
+def _provenance(full: dict[str, Result | None]) -> str:
+    lines = [
+        "| recipe | device | torch | commit | seconds for all seeds |",
+        "|---|---|---|---|---|",
+    ]
+    for name, result in full.items():
+        if result is None:
+            continue
+        spent = max(seed["seconds"] for seed in result["seeds"])
+        told = result["versions"]
+        lines.append(
+            f"| {name} | {told['device']} | {told['torch']} | {result['commit'][:10]} | "
+            f"{spent:,.0f} |"
+        )
+    hashes = {
+        split: told["sha256"]
+        for result in full.values()
+        if result is not None
+        for split, told in result["data"].items()
+    }
+    listed = ", ".join(f"{split} `{value[:16]}…`" for split, value in sorted(hashes.items()))
+    together = (
+        "Recipes of one table train side by side on a GPU, so a row's seconds are those of the "
+        "whole table, not the cost of the row alone."
+    )
+    return "\n".join(lines) + f"\n\n{together} SHA-256 of the data: {listed}."
+
+
+def _recipe(name: str) -> list[str]:
+    text = (SHIPPED / f"{name}.toml").read_text(encoding="utf-8").strip()
+    return [f"### {name}", f"```toml\n{text}\n```"]

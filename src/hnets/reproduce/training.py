@@ -1,0 +1,60 @@
+"""Train several recipes anew, side by side where the device can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from hnets.reproduce import store
+from hnets.reproduce.store import Result
+from hnets.reproduce.svm import train_svm
+from hnets.train import Recipe, Run, Team, seeds_of, train, watching
+from hnets.train.report import report
+
+__all__ = ["train_recipes"]
+
+
+def train_recipes(
+    recipes: Mapping[str, Recipe], seeds: int, out: Path, team: Team, resume: bool, console: Console
+) -> dict[str, Result]:
+    """Train every recipe with every seed; the results, which are also written to ``out``.
+
+    Args:
+        recipes: by the name under which the result is kept.
+        seeds: how many for each.
+        out: folder for checkpoints and results.
+        team: processes and device.
+        resume: keep results that are there, and go on from checkpoints.
+        console: for progress.
+    """
+    results = {}
+    for name, recipe in recipes.items():
+        there = store.read(name, out) if resume else None
+        if there is not None and there["recipe"] == recipe.to_dict():
+            results[name] = there
+        elif recipe.model.name == "svm":
+            console.print(f"{name}: fitting the support vector machine, some minutes")
+            results[name] = train_svm(recipe)
+            store.write(results[name], name, out)
+    left = {name: recipe for name, recipe in recipes.items() if name not in results}
+    runs = {name: seeds_of(recipe, seeds, out / name) for name, recipe in left.items()}
+    together = _in_groups(runs, team)
+    for group in together:
+        flat = [run for name in group for run in runs[name]]
+        with watching(flat, console) as watch:
+            finished = train(flat, team, resume, watch)
+        for name in group:
+            own = [one for one in finished if one.run in runs[name]]
+            results[name] = report(left[name], own, team, name)
+            if team.leads:
+                store.write(results[name], name, out)
+    return {name: results[name] for name in recipes}
+
+
+def _in_groups(runs: Mapping[str, Sequence[Run]], team: Team) -> list[list[str]]:
+    """Which recipes to train together: all on a GPU; one by one where they take turns anyway."""
+    if team.device.type == "cuda" and team.size == 1:
+        return [list(runs)] if runs else []
+    return [[name] for name in runs]

@@ -1,0 +1,136 @@
+"""Recipes: what is in them, and what is said about a wrong one."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hnets.errors import InputError
+from hnets.train import Recipe, read_recipe, shipped_recipes
+from hnets.train.loop import build
+from hnets.train.recipe import Training
+
+SMALLEST = 'title = "t"\n[model]\nname = "z2cnn"\n[data]\nname = "digits"\n'
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_shipped_recipes_are_read_by_name_and_name_a_model(name: str) -> None:
+    recipe = read_recipe(name)
+    assert recipe.title
+    assert recipe.data.test == "test"
+    assert Recipe.from_dict(recipe.to_dict()) == recipe
+
+
+def test_the_smallest_recipe_has_the_papers_defaults(tmp_path: Path) -> None:
+    recipe = read_recipe(written(tmp_path, SMALLEST))
+    assert (recipe.training.epochs, recipe.training.batch) == (200, 46)
+    assert recipe.optimiser.rate == 0.0076
+    assert (recipe.data.train, recipe.data.val, recipe.data.test) == ("train", "val", "")
+
+
+def test_changes_are_applied_in_order_and_typed(tmp_path: Path) -> None:
+    path = written(tmp_path, SMALLEST)
+    recipe = read_recipe(
+        path,
+        ["training.epochs=3", "optimiser.rate = 1", "model.name=p4cnn", "title=a = b",
+         "data.val=", "model.options={dropout = 0.5}", "training.deterministic=true"],
+    )  # fmt: skip
+    assert recipe.training == Training(epochs=3, deterministic=True)
+    assert recipe.optimiser.rate == 1.0
+    assert isinstance(recipe.optimiser.rate, float)
+    assert (recipe.model.name, recipe.title, recipe.data.val) == ("p4cnn", "a = b", "")
+    assert recipe.model.options == {"dropout": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SMALLEST + "[optimizer]\nrate = 1", "a recipe has no key 'optimizer'; did you mean 'opt"),
+        (SMALLEST + "[training]\nepoch = 1", r"\[training\] has no key 'epoch'; did you mean 'epo"),
+        (SMALLEST + "[training]\nzebra = 1", "has no key 'zebra'; there is epochs, batch"),
+        (SMALLEST + '[training]\nepochs = "9"', "training.epochs: expected a whole number, got"),
+        (SMALLEST + "[training]\nepochs = 1.5", "epochs: expected a whole number, got 1.5"),
+        (SMALLEST + "[training]\nepochs = true", "training.epochs: expected a whole number"),
+        (SMALLEST + "[training]\nepochs = 0", "training.epochs: expected epochs from 1 up, got 0"),
+        (SMALLEST + "[optimiser]\nrate = nan", "optimiser.rate: expected a number, got nan"),
+        (SMALLEST + "[optimiser]\nrate = -1", "optimiser.rate: expected a learning rate above 0"),
+        (SMALLEST + '[schedule]\nname = "cosin"', "one of constant, step.*did you mean 'cosine'?"),
+        (SMALLEST + "[training]\ndeterministic = 1", "expected true or false, got 1"),
+        (SMALLEST + "augment = 3", "has no key 'augment'; there is name"),
+        ("augment = 3\n" + SMALLEST, "augment is a table of keys, got 3"),
+        ('title = "t"\n[data]\nname = "digits"', "a recipe needs a key 'model'"),
+        ('title = "t"\n[model]\n[data]\nname = "digits"', r"\[model\] needs a key 'name'"),
+        ("title = ", "is not valid TOML: "),
+        (SMALLEST + 'val = ""\n[schedule]\nname = "plateau"', "watches the validation error"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_line_that_suggests_the_right_thing(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_recipe(written(tmp_path, text))
+    assert "\n" not in str(caught.value)
+    assert "mine.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("epochs=3", "a recipe has no key 'epochs'; did you mean 'training.epochs'"),
+        ("training.epohcs=3", "no key 'training.epohcs'; did you mean 'training.epochs'"),
+        ("training=3", "a recipe has no key 'training'"),
+        ("training.epochs", "expected key=value, as in training.epochs=10, got 'training.epochs'"),
+        ("training.epochs=many", "training.epochs: expected a whole number, got 'many'"),
+        ("=3", "expected key=value"),
+    ],
+)
+def test_wrong_changes(tmp_path: Path, change: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_recipe(written(tmp_path, SMALLEST), [change])
+
+
+def test_missing_and_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no recipe nowhere.toml: give a .toml file"):
+        read_recipe("nowhere.toml")
+    with pytest.raises(InputError, match="did you mean the shipped recipe rotmnist-r-hnet"):
+        read_recipe("rotmnist-hnet")
+    with pytest.raises(InputError, match="there is no recipe"):
+        read_recipe(tmp_path)
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b'title = "\xe9"')
+    with pytest.raises(InputError, match="it is not text in UTF-8"):
+        read_recipe(path)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(
+                st.sampled_from(["title", "model", "name", "data", "training", "epochs", "x"]),
+                inner,
+            )
+        ),
+        max_leaves=8,
+    )
+)
+def test_whatever_comes_is_a_recipe_or_one_clear_error(values: object) -> None:
+    with contextlib.suppress(InputError):
+        Recipe.from_dict(values)  # type: ignore[arg-type]
+
+
+def test_a_model_is_built_for_the_shape_of_the_data() -> None:
+    from hnets.data import load
+
+    data = load("digits", "val").subset(5)
+    recipe = read_recipe("rotmnist-r-hnet")
+    assert sum(p.numel() for p in build(recipe, 1, data).parameters()) == 33347
