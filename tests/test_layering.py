@@ -13,7 +13,7 @@ LAYERS = [
     ["files", "streams"],
     ["basis", "pictures", "weights"],
     ["paths", "data"],
-    ["initialisation", "functional"],
+    ["initialisation", "functional", "metrics"],
     ["nn"],
     ["models", "testing"],
     ["cost", "export", "train"],
