@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from hnets.errors import InputError
+from hnets.train.space import read_space
 from hnets.train.strict import build, expect, suggestion
 
 __all__ = [
@@ -134,6 +135,8 @@ class Training:
     """Decay of a running mean of the weights, which is then what is evaluated; 0 is none."""
     precision: Literal["float32", "tf32", "bfloat16"] = "tf32"
     """On a GPU. ``tf32`` multiplies with 10 bits of mantissa; on CPU both are float32."""
+    save_every: float = 10.0
+    """Seconds between checkpoints, at the ends of epochs: what a kill can cost."""
     deterministic: bool = False
     """Ask for kernels that give the same bits each time, where a GPU has faster ones."""
 
@@ -143,15 +146,38 @@ class Training:
         expect(self.seed >= 0, "training.seed", "a whole number from 0 up", self.seed)
         smoothing = self.label_smoothing
         expect(0 <= smoothing < 1, "training.label_smoothing", "a number from 0 to 1", smoothing)
+        expect(self.save_every >= 0, "training.save_every", "seconds from 0 up", self.save_every)
         expect(0 <= self.ema < 1, "training.ema", "a decay from 0 to 1", self.ema)
 
 
 @dataclass(frozen=True)
 class Search:
-    """What `hnets search` tries: a range or a list of choices for each dotted key."""
+    """What `hnets search` tries: a range or a list of choices for each dotted key.
+
+    ```toml
+    [search.space]
+    "optimiser.rate" = { low = 1e-3, high = 1e-1, log = true }
+    "training.batch" = { choices = [46, 128] }
+    ```
+    """
 
     trials: int = 20
     space: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect(self.trials > 0, "search.trials", "trials from 1 up", self.trials)
+        for key, values in self.space.items():
+            if isinstance(values, Mapping) and any(isinstance(v, Mapping) for v in values.values()):
+                inner = f'"{key}.{next(iter(values))}"'
+                raise InputError(f"[search.space] expects dotted keys in quotes: write {inner}")
+            _check_key(key)
+            part, *rest = key.split(".")
+            deep = len(rest) > (2 if key.startswith("model.options.") else 1)
+            wanted = "a key of model, augment, optimiser, schedule or training"
+            expect(
+                not deep and part not in ("title", "data", "search"), "[search.space]", wanted, key
+            )
+        read_space(self.space)
 
 
 @dataclass(frozen=True)
