@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -92,7 +93,10 @@ def versions(device: torch.device) -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit of the code that runs, with ``+`` if files were changed since, or "unknown"."""
+    """The commit of the code that runs, with ``+`` if files were changed since, or "unknown".
+
+    Where the code is no checkout, the environment variable ``HNETS_COMMIT`` may name it.
+    """
     folder = Path(__file__).parent
     git = ["git", "-C", str(folder)]
     try:
@@ -108,5 +112,5 @@ def commit() -> str:
             text=True,
         )
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get("HNETS_COMMIT", "unknown")
     return head.stdout.strip() + ("+" if changed.stdout.strip() else "")

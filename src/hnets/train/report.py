@@ -43,19 +43,21 @@ def train_recipe(
     """Train the runs of one recipe, and write and return their result."""
     finished = train(runs, team, resume, watch)
     result = report(recipe, finished, team, name)
-    if team.leads:
-        for one in finished:
-            if one.run.folder is not None:
-                save_weights(one.model, one.run.folder / WEIGHTS)
-        if out is not None:
-            write_json(result, out / RESULT)
+    if team.leads and out is not None:
+        write_json(result, out / RESULT)
     return result
 
 
 def report(
     recipe: Recipe, finished: Sequence[Finished], team: Team, name: str = ""
 ) -> dict[str, Any]:
-    """The result of finished runs. Here, and nowhere else, is the test set read."""
+    """The result of finished runs, whose weights are left in their folders.
+
+    Here, and nowhere else, is the test set read.
+    """
+    for one in finished:
+        if one.run.folder is not None and team.leads:
+            save_weights(one.model, one.run.folder / WEIGHTS)
     splits = [split for split in (recipe.data.train, recipe.data.val, recipe.data.test) if split]
     sets = {split: task.load(recipe.data, split) for split in splits}
     placed = {split: task.place(data, team.device) for split, data in sets.items()}
