@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["NOTE", "cells", "markdown", "rich_table"]
 
 HEADER = ("method", "parameters", "published", "here", "recipe")
+PREFIX = "rotmnist-r-"
+"""What the recipes' names have in common, and a narrow terminal has no room for."""
 NOTE = (
     "Percent of test pictures that are classified wrongly: mean and standard deviation of 5 seeds. "
     "Published numbers are on the original rotated MNIST, which could not be had; ours are on "
@@ -40,10 +42,11 @@ def rich_table(results: Mapping[str, Result | None], rows: Sequence[Row] = TABLE
     table.add_column(HEADER[0])
     for name in HEADER[1:4]:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(HEADER[4], no_wrap=True)
+    table.add_column(f"{PREFIX}…", no_wrap=True)
     for row in rows:
         style = "bold" if row.method == "H-Net" else None
-        table.add_row(*cells(row, results.get(row.recipe)), style=style)
+        *parts, recipe = cells(row, results.get(row.recipe))
+        table.add_row(*parts, recipe.removeprefix(PREFIX), style=style)
     return table
 
 
