@@ -5,12 +5,12 @@ rounded, two pixels further apart than the radius do not pair, and a pair that c
 costs 100 times the radius. So as many pixels as possible are matched, and as close together as
 possible.
 
-Many matchings cost the same, for distances between pixels are few. Which of them is taken matters:
-where a detector draws two lines beside one boundary, a rule would take the same line for every
-annotator, and chance takes both in turn, which is twice the precision where annotators are united.
-The official programme leaves it to chance, seeded by the clock. Here chance is a hash of the pair
-and a seed, added to the cost as less than its last digit: the best matching is then a single one,
-and the same one each time.
+Many matchings cost the same, for pixels are at few distances from one another, and it matters which
+of them is taken: where a detector draws a line on either side of a boundary, a rule takes the same
+line for every annotator and calls the other one wrong, and chance takes of both. The official
+programme leaves it to chance, seeded by the clock. Here chance is a hash of the pair and a seed,
+added to the cost as less than its last digit: the best matching is then a single one, the same each
+time.
 
 Pixels of the smaller map are added one by one, along shortest paths of rematching (Jonker and
 Volgenant, 1987). The prices that this leaves behind keep later searches short.
@@ -108,9 +108,9 @@ def _match(
     swapped: bool,
 ) -> NDArray[np.int64]:
     """The partner of each of the few pixels at ``places``, or −1."""
-    graph = _graph(places, grid, steps, costs, seed, swapped)
-    scale = _CHANCE * (len(places) + 1)
-    return _assign(graph[0], graph[1], graph[2], lost * scale, width)
+    scale = _CHANCE * (len(places) + 1)  # all chances together are less than the last digit
+    start, columns, weights = _graph(places, grid, steps, costs * scale, seed, swapped)
+    return _assign(start, columns, weights, lost * scale, width)
 
 
 @compiled
@@ -131,7 +131,6 @@ def _graph(
         start[row + 1] = start[row] + near
     columns = np.empty(start[-1], np.int64)
     weights = np.empty(start[-1], np.int64)
-    scale = _CHANCE * (len(places) + 1)  # all chances together are less than the last digit
     edge = 0
     for row in range(len(places)):
         here = places[row]
@@ -140,7 +139,7 @@ def _graph(
             if grid[there] >= 0:
                 chance = _chance(there, here, seed) if swapped else _chance(here, there, seed)
                 columns[edge] = grid[there]
-                weights[edge] = costs[k] * scale + chance
+                weights[edge] = costs[k] + chance
                 edge += 1
     return start, columns, weights
 
