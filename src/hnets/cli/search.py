@@ -26,6 +26,7 @@ __all__ = ["search"]
 SIDE_BY_SIDE = 8
 """Trials at once on a GPU."""
 SHOWN = 5
+LINES = 20
 
 
 class Sampler(StrEnum):
@@ -117,7 +118,7 @@ def search(
             except KeyboardInterrupt:
                 _say(console, "what has ended is kept: run the same command again to go on")
                 raise
-            told(found)
+            show(found)
         if running := [one for one in found if one.state == "running"]:
             where = ", ".join(sorted({one.host for one in running}))
             _say(
@@ -126,6 +127,7 @@ def search(
                 "last one goes on to the test set; if it was killed, run this again in 5 minutes",
             )
             return
+        protocol.write_search(chosen, shared, found, folder)
         best = protocol.best_of(found)
         final = protocol.best_recipe(chosen, best)
         runs = engine.seeds_of(final, seeds, folder / f"trial-{best.number}")
@@ -135,7 +137,7 @@ def search(
     console.print(_table(protocol.ranked(found)[:SHOWN]))
     for split, errors in result["summary"].items():
         mean = engine.mean_and_spread(errors)
-        _say(console, f"{split:>10} error  {mean} %  ({errors['n']} seeds)")
+        _say(console, f"{split:>10} error  {mean} %  (seeds: {errors['n']})")
     _say(console, f"wrote search.json, best.toml and result.json to {folder}")
 
 
@@ -163,12 +165,10 @@ def _watching(
 
         def write(found: Sequence[Trial]) -> None:
             new = [one for one in found if one.state != "running" and one.number not in seen]
-            so_far = f"{_ended(found)}/{count} trials, {_best(found)}"
-            if len(new) > SHOWN:  # of an earlier call, or of other machines
-                _say(console, so_far)
-            else:
-                for one in new:
-                    _say(console, f"trial {one.number}  {_outcome(one)}  ({so_far})")
+            for one in new[-LINES:]:  # an earlier call may have left many
+                _say(console, f"trial {one.number}  {_outcome(one)}")
+            if new:
+                _say(console, f"{_ended(found)}/{count} trials  {_best(found)}")
             seen.update(one.number for one in new)
 
         yield write, lambda run, row: None
