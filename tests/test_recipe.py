@@ -41,7 +41,8 @@ def test_changes_are_applied_in_order_and_typed(tmp_path: Path) -> None:
     recipe = read_recipe(
         path,
         ["training.epochs=3", "optimiser.rate = 1", "model.name=p4cnn", "title=a = b",
-         "data.val=", "model.options={dropout = 0.5}", "training.deterministic=true"],
+         "data.val=", "model.options={dropout = 0.1}", "model.options.dropout=0.5",
+         "training.deterministic=true"],
     )  # fmt: skip
     assert recipe.training == Training(epochs=3, deterministic=True)
     assert recipe.optimiser.rate == 1.0
@@ -90,6 +91,7 @@ def test_what_is_wrong_is_one_line_that_suggests_the_right_thing(
         ("training.epochs", "expected key=value, as in training.epochs=10, got 'training.epochs'"),
         ("training.epochs=many", "training.epochs: expected a whole number, got 'many'"),
         ("=3", "expected key=value"),
+        ("training.batch.x=1", "a recipe has no key 'training.batch.x'"),
     ],
 )
 def test_wrong_changes(tmp_path: Path, change: str, message: str) -> None:

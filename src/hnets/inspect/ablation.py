@@ -67,9 +67,9 @@ def _within(error: float, accuracies: Sequence[Curve]) -> bool:
 def _frame(axes: Axes, accuracies: Sequence[Curve]) -> None:
     sizes = sorted({size for curve in accuracies for size in curve.x})
     axes.set_xscale("log")
-    axes.set_xticks(sizes, labels=[f"{size:,}" for size in sizes])
+    axes.set_xticks(sizes, labels=[f"{size / 1000:g}" for size in sizes])
     axes.minorticks_off()
-    axes.set_xlabel("training pictures")
+    axes.set_xlabel("training pictures, thousands")
     axes.grid(color=MUTED, alpha=0.2, linewidth=0.6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -223,7 +223,8 @@ def build(recipe: Recipe, seed: int, data: Dataset) -> nn.Module:
 
 def _prepare(recipe: Recipe, team: Team) -> None:
     training = recipe.training
-    torch.use_deterministic_algorithms(training.deterministic)
+    if training.deterministic != torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(training.deterministic)  # imports torch's compiler
     torch.backends.cudnn.deterministic = training.deterministic
     torch.backends.cudnn.benchmark = team.device.type == "cuda" and not training.deterministic
     torch.backends.cudnn.allow_tf32 = training.precision != "float32"
@@ -235,9 +236,10 @@ def _on_device(device: torch.device, recipe: Data, split: str) -> Dataset:
 
 
 def _check_same(saved: checkpoint.Checkpoint, run: Run) -> None:
-    """A checkpoint is continued with the recipe that it was begun with."""
+    """A checkpoint is continued with the recipe that it was begun with, as far as it matters."""
     before, now = _flat(saved.recipe), _flat(run.recipe.to_dict())
-    for key in [key for key in before if key not in ("title",) and not key.startswith("search.")]:
+    free = ("title", "data.test", "training.save_every", "search.trials", "search.space")
+    for key in [key for key in before if key not in free]:
         if before[key] != now.get(key):
             raise checkpoint.CheckpointError(
                 f"the checkpoint in {run.folder} was made with {key} = {before[key]!r}, and the "

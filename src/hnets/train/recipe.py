@@ -218,7 +218,7 @@ class Recipe:
             *parents, last = key.split(".")
             place = values
             for parent in parents:
-                place = place[parent]
+                place = place.setdefault(parent, {})
             place[last] = value
         return Recipe.from_dict(values)
 
@@ -269,7 +269,7 @@ def _check_key(key: str) -> None:
     hints = typing.get_type_hints(Recipe)
     if parts[0] in known and len(parts) > 1 and dataclasses.is_dataclass(hints[parts[0]]):
         inner = [part.name for part in dataclasses.fields(hints[parts[0]])]
-        if parts[1] in inner:
+        if parts[1] in inner and (len(parts) == 2 or parts[:2] == ["model", "options"]):
             return
     elif key in known and not dataclasses.is_dataclass(hints[key]):
         return

@@ -1,0 +1,147 @@
+"""The paper's tables: from what ships, and trained again."""
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+import hnets
+from hnets import reproduce, weights
+from hnets.data import load
+from hnets.errors import InputError
+from hnets.reproduce import ablation, store, table1
+from hnets.reproduce.svm import train_svm
+from hnets.train import Team, read_recipe, shipped_recipes
+from hnets.train.record import summarise
+from hnets.train.task import errors
+
+TEAM = Team(0, 1, torch.device("cpu"))
+ROOT = Path(__file__).parents[1]
+RECIPES = [row.recipe for row in reproduce.TABLE1 if row.recipe]
+SMALL = ["data.name=digits-r", "training.epochs=1", "data.limit=46", "training.batch=23"]
+
+
+# What ships ----------------------------------------------------------------------------------
+
+
+def test_every_row_that_can_be_run_has_a_recipe_and_the_table_has_the_papers_numbers() -> None:
+    assert set(RECIPES) <= set(shipped_recipes())
+    published = [row.published for row in reproduce.TABLE1]
+    assert published == [11.11, 4.2, 3.98, 5.03, 3.50, 3.21, 2.28, 1.69]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> None:
+    result = store.read(name)
+    assert result is not None
+    assert result["recipe"] == read_recipe(name).to_dict(), "train again: the recipe has changed"
+    assert result["name"] == name
+    found = [seed["errors"]["test"]["error"] for seed in result["seeds"]]
+    assert result["summary"]["test"] == pytest.approx(summarise(found))
+    if result["recipe"]["model"]["name"] != "svm":
+        assert [seed["seed"] for seed in result["seeds"]] == [1, 2, 3, 4, 5]
+        options = result["recipe"]["model"]["options"]
+        model = hnets.create_model(result["recipe"]["model"]["name"], **options)
+        assert result["parameters"] == sum(p.numel() for p in model.parameters())
+    assert result["data"]["test"]["pictures"] == 50_000
+    assert result["data"]["train+val"]["pictures"] == 12_000
+
+
+def test_results_are_of_the_data_that_load_gives(data_folder: Path) -> None:
+    result = store.read("rotmnist-r-hnet")
+    assert result is not None
+    for split, told in result["data"].items():
+        assert load("rotmnist-r", split).digest == told["sha256"]
+
+
+def test_the_page_of_results_is_what_the_results_say() -> None:
+    written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert written == reproduce.page(), "run hnets reproduce table1 --page docs/results.md"
+
+
+def test_the_ablation_has_every_method_and_more_pictures_help() -> None:
+    full = {name: store.read(name) for name in reproduce.METHODS.values()}
+    curves = ablation.curves(ablation.shipped(), full)
+    assert [curve.label for curve in curves] == list(reproduce.METHODS)
+    for curve in curves:
+        assert curve.x == [*reproduce.SIZES, 12_000]
+        assert curve.mean == sorted(curve.mean)
+    axes = ablation.figure(curves).axes
+    assert len(axes) == 2
+    assert all(line.get_ydata()[-1] == 1 for line in axes[0].get_lines())
+
+
+def test_the_shipped_weights_have_the_error_that_their_card_says(data_folder: Path) -> None:
+    """On the first 1,000 of the 50,000 test pictures, so within what chance allows of that."""
+    card = weights.describe("hnet_mnist")
+    assert card["recipe"]["name"] == "rotmnist-r-hnet"
+    model = hnets.create_model("hnet_mnist", pretrained=True)
+    images, labels = load("rotmnist-r", "test").subset(1000)
+    found, told = errors(model, images, labels).error, card["metrics"]["test_error"]
+    assert abs(found - told) < 4 * (told * (100 - told) / 1000) ** 0.5
+
+
+# Trained again -------------------------------------------------------------------------------
+
+
+def quiet() -> Console:
+    return Console(quiet=True)
+
+
+def test_rows_are_trained_again_and_kept_when_they_are_done(tmp_path: Path) -> None:
+    recipes = {"rotmnist-r-z2cnn": read_recipe("rotmnist-r-z2cnn", SMALL)}
+    first = reproduce.train_recipes(recipes, 2, tmp_path, TEAM, False, quiet())
+    result = first["rotmnist-r-z2cnn"]
+    assert [seed["seed"] for seed in result["seeds"]] == [1, 2]
+    assert json.loads((tmp_path / "rotmnist-r-z2cnn.json").read_text()) == result
+    stamp = (tmp_path / "rotmnist-r-z2cnn" / "seed-1" / "model.safetensors").stat().st_mtime_ns
+    again = reproduce.train_recipes(recipes, 2, tmp_path, TEAM, True, quiet())
+    assert again == first
+    now = (tmp_path / "rotmnist-r-z2cnn" / "seed-1" / "model.safetensors").stat().st_mtime_ns
+    assert now == stamp, "it was trained twice"
+
+
+def test_an_ablation_trains_on_the_first_pictures_only(tmp_path: Path) -> None:
+    recipes = {"rotmnist-r-z2cnn": read_recipe("rotmnist-r-z2cnn", SMALL)}
+    result = reproduce.train_ablation(recipes, (23, 46), 1, tmp_path, TEAM, False, quiet())
+    assert result["sizes"] == [23, 46]
+    assert set(result["errors"]["rotmnist-r-z2cnn"]) == {"23", "46"}
+    small = store.read("rotmnist-r-z2cnn-23", tmp_path)
+    assert small is not None
+    assert small["data"]["train+val"]["pictures"] == 23
+
+
+def test_an_ablation_without_the_full_results_says_what_to_run() -> None:
+    with pytest.raises(InputError, match="run hnets reproduce table1 --train"):
+        ablation.curves({"errors": {}}, {})
+
+
+def test_the_support_vector_machine_is_that_of_scikit_learn() -> None:
+    from sklearn.svm import SVC
+
+    recipe = read_recipe("rotmnist-r-svm", ["data.name=digits-r", "data.limit=300"])
+    result = train_svm(recipe)
+    options = recipe.model.options
+    train, test = load("digits-r", "train+val").subset(300), load("digits-r", "test")
+    machine = SVC(C=options["C"], gamma=options["gamma"], kernel="rbf")
+    machine.fit(train.images.flatten(1).numpy(), train.labels.numpy())
+    answers = torch.from_numpy(machine.predict(test.images.flatten(1).numpy()))
+    expected = 100 * float((answers != test.labels).float().mean())
+    assert result["summary"]["test"]["mean"] == pytest.approx(expected, abs=0.21)
+    wrong = dataclasses.replace(recipe.model, options={"C": 1.0})
+    with pytest.raises(InputError, match="an svm has the options C and gamma"):
+        train_svm(dataclasses.replace(recipe, model=wrong))
+
+
+def test_the_table_fits_a_terminal_of_eighty_columns() -> None:
+    console = Console(width=80, file=io.StringIO())
+    console.print(table1.rich_table({name: store.read(name) for name in RECIPES}))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "z2cnn-augmented" in text
+    assert "…" not in text.replace("rotmnist-r-…", "")
