@@ -63,6 +63,15 @@ def test_the_page_of_results_is_what_the_results_say() -> None:
     assert written == reproduce.page(), "run hnets reproduce table1 --page docs/results.md"
 
 
+def test_the_front_page_has_the_numbers_of_the_results() -> None:
+    front = (ROOT / "README.md").read_text(encoding="utf-8").replace("**", "")
+    for row in reproduce.TABLE1:
+        result = store.read(row.recipe) if row.recipe else None
+        if result is not None and row.recipe != "rotmnist-r-svm":
+            *parts, _ = table1.cells(row, result)
+            assert f"| {' | '.join(parts)} |" in front
+
+
 def test_the_ablation_has_every_method_and_more_pictures_help() -> None:
     full = {name: store.read(name) for name in reproduce.METHODS.values()}
     curves = ablation.curves(ablation.shipped(), full)

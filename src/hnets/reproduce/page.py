@@ -80,7 +80,7 @@ def _provenance(full: dict[str, Result | None]) -> str:
         spent = max(seed["seconds"] for seed in result["seeds"])
         told = result["versions"]
         lines.append(
-            f"| {name} | {told['device']} | {told['torch']} | {result['commit'][:10]} | "
+            f"| {name} | {len(result['seeds'])} | {told['device']} | {told['torch']} | {result['commit'][:10]} | "
             f"{spent:,.0f} |"
         )
     hashes = {
