@@ -111,7 +111,7 @@ def test_help_lists_the_commands(hnets_command: Command) -> None:
     for arguments in ((), ("--help",)):
         done = hnets_command(*arguments)
         assert done.code == 0
-        for command in ("turn", "cost", "harmonics"):
+        for command in ("turn", "cost", "harmonics", "digits"):
             assert command in done.out
 
 

@@ -17,6 +17,7 @@ LAYERS = [
     ["nn"],
     ["models", "testing"],
     ["cost", "export", "train"],
+    ["predict"],
     ["inspect"],
     ["turn", "quickstart", "reproduce"],
     ["cli"],

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from hnets.errors import InputError
 
-__all__ = ["PictureError", "centre_square", "read_picture"]
+__all__ = ["PictureError", "centre_square", "eight_bits", "read_picture"]
 
 SMALLEST = 16
 
@@ -37,7 +37,7 @@ def read_picture(path: str | os.PathLike[str]) -> Image.Image:
             with Image.open(path) as opened:
                 _check_size(path, opened)
                 opened.load()
-                image = _eight_bits(ImageOps.exif_transpose(opened))
+                image = eight_bits(ImageOps.exif_transpose(opened))
     except PictureError:
         raise
     except FileNotFoundError:
@@ -80,7 +80,8 @@ def _check_size(path: Path, image: Image.Image) -> None:
         )
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
+def eight_bits(image: Image.Image) -> Image.Image:
+    """An image of any mode as RGB: on white where it is transparent, stretched beyond 8 bits."""
     if image.mode.startswith(("I", "F")):  # where Pillow itself would clip at 255
         values = np.asarray(image, dtype=np.float64)
         values = np.where(np.isfinite(values), values, np.nan)

@@ -14,7 +14,7 @@ import typer
 import hnets
 from hnets.errors import InputError
 
-__all__ = ["app", "main", "make_folder", "whole"]
+__all__ = ["app", "figure_file", "main", "make_folder", "whole"]
 
 app = typer.Typer(
     help="Harmonic Networks: convolutions that turn when their input turns.",
@@ -39,6 +39,8 @@ def main() -> NoReturn:
     except OSError as error:
         _stop(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
     except (KeyboardInterrupt, typer.Abort):
+        _stop("stopped", 130)
+    if code == 130:  # some versions of typer answer the interrupt themselves, without a word
         _stop("stopped", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -93,3 +95,15 @@ def make_folder(folder: Path) -> None:
             f"expected a folder to write to, got {str(folder)!r} ({error.strerror}); name another",
             param_hint="--out",
         ) from None
+
+
+def figure_file(out: Path) -> None:
+    """Check the name of a figure and make its folder, before any work is done for it."""
+    from hnets.inspect import FORMATS
+
+    if out.suffix.lower().lstrip(".") not in FORMATS or out.is_dir():
+        raise typer.BadParameter(
+            f"expected a file that ends in .{', .'.join(FORMATS)}, got {str(out)!r}",
+            param_hint="--out",
+        )
+    make_folder(out.parent)

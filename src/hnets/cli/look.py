@@ -9,7 +9,7 @@ from typing import Annotated, cast
 import typer
 
 import hnets
-from hnets.cli.app import app, make_folder, whole
+from hnets.cli.app import app, figure_file, make_folder, whole
 
 __all__ = ["cost", "harmonics", "turn"]
 
@@ -75,12 +75,7 @@ def harmonics(
     """Draw the circular harmonics with a Gaussian envelope, as the paper does."""
     from hnets import inspect
 
-    if out.suffix.lower().lstrip(".") not in inspect.FORMATS or out.is_dir():
-        raise typer.BadParameter(
-            f"expected a file that ends in .{', .'.join(inspect.FORMATS)}, got {str(out)!r}",
-            param_hint="--out",
-        )
-    make_folder(out.parent)
+    figure_file(out)
     path = inspect.save(inspect.harmonics_figure(), out)
     typer.echo(f"wrote {path}")
 

@@ -3,6 +3,7 @@
 Figures need matplotlib (``pip install "hnets[plot]"``); arrays of colours need only NumPy.
 """
 
+from hnets.inspect.digits import TurnedDigit, digits_figure
 from hnets.inspect.figures import FORMATS, save, style
 from hnets.inspect.harmonics import circular_harmonic, harmonics_figure
 from hnets.inspect.phase import colour_wheel, phase_colours
@@ -10,9 +11,11 @@ from hnets.inspect.turning import TurnedMap, turning_figure
 
 __all__ = [
     "FORMATS",
+    "TurnedDigit",
     "TurnedMap",
     "circular_harmonic",
     "colour_wheel",
+    "digits_figure",
     "harmonics_figure",
     "phase_colours",
     "save",
