@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench_edges"]
 
-_TITLES = {"none": "without suppression", "standard": "standard suppression"}
+_TITLES = {"none": "without suppression", "standard": "with standard suppression"}
 
 
 @app.command("bench-edges")
@@ -59,8 +59,8 @@ def bench_edges(
 ) -> None:
     """Score boundary maps by the Berkeley benchmark: ODS, OIS and AP.
 
-    Maps are PNG of 8 or 16 bits or npy with values from 0 to 1, one for each photograph
-    of BSDS500, which is looked for in the folder that HNETS_DATA names.
+    Maps are PNG of 8 or 16 bits, or npy with values from 0 to 1, one for each
+    photograph of BSDS500. That is looked for where HNETS_DATA says.
     """
     from rich.console import Console
 
@@ -99,7 +99,7 @@ def bench_edges(
     with replacing(folder / "scores.json") as part:
         part.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     typer.echo(f"wrote {folder / 'scores.json'}")
-    curves = {_title(result): result.scores for result in results}
+    curves = {_TITLES.get(r.suppression, r.suppression): r.scores for r in results}
     figure = precision_recall_figure(curves, human, title)
     typer.echo(f"wrote {inspect.save(figure, folder / 'precision-recall.png')}")
 
@@ -130,19 +130,15 @@ def _table(results: Sequence[Result], title: str) -> Table:
     from rich.table import Table
 
     table = Table(title=title)
-    table.add_column("maps")
+    table.add_column("suppression")
     for name in ("ODS", "OIS", "AP", "threshold", "recall", "precision"):
         table.add_column(name, justify="right")
     for result in results:
         ods = result.scores.ods
         numbers = (ods.f, result.scores.ois.f, result.scores.ap)
         table.add_row(
-            _title(result),
+            result.suppression,
             *(f"{number:.4f}" for number in numbers),
             *(f"{number:.3f}" for number in (ods.threshold or 0.0, ods.recall, ods.precision)),
         )
     return table
-
-
-def _title(result: Result) -> str:
-    return _TITLES.get(result.suppression, f"suppression, {result.suppression}")

@@ -24,4 +24,7 @@ R = TypeVar("R")
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """A decorator: the function in machine code, made when it is first called."""
-    return numba.njit(cache=True, nogil=True)(function)
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no folder can be written to: it is compiled each time
+        return numba.njit(nogil=True)(function)
