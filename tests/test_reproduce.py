@@ -3,6 +3,10 @@
 import dataclasses
 import io
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +18,9 @@ from hnets import reproduce, weights
 from hnets.data import load
 from hnets.errors import InputError
 from hnets.reproduce import ablation, store, table1
-from hnets.reproduce.svm import train_svm
 from hnets.train import Team, read_recipe, shipped_recipes
 from hnets.train.record import summarise
+from hnets.train.svm import train_svm
 from hnets.train.task import errors
 
 TEAM = Team(0, 1, torch.device("cpu"))
@@ -154,3 +158,47 @@ def test_the_table_fits_a_terminal_of_eighty_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "z2cnn-augmented" in text
     assert "…" not in text.replace("rotmnist-r-…", "")
+
+
+# The command ---------------------------------------------------------------------------------
+
+
+def hnets_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hnets", *arguments],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_table_and_ablation_from_what_ships(tmp_path: Path) -> None:
+    done = hnets_command("reproduce", "table1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = store.read("rotmnist-r-hnet")
+    assert result is not None
+    assert f"{result['summary']['test']['mean']:.2f}" in done.stdout
+    done = hnets_command("reproduce", "ablation", "--out", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here" / "ablation.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("table1 --rows zebra", "expected recipes of the table .*got 'zebra'"),
+        ("table1 --seeds 0", "expected a whole number from 1 to 100, got '0'"),
+        ("ablation --sizes 5,x", "expected a whole number from 10 to 12000, got '5'"),
+        ("table1 --train --set training.epoch=3", "did you mean 'training.epochs'"),
+        ("table2x", "No such command"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, arguments: str, message: str) -> None:
+    done = hnets_command("reproduce", *arguments.split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert re.search(message, done.stderr)
+    assert not list(tmp_path.rglob("*.*")), "a command that failed left something behind"

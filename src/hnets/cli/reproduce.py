@@ -12,10 +12,7 @@ from hnets.cli.train import Changes, Device
 
 __all__ = ["ablation", "reproduce", "table1"]
 
-reproduce = typer.Typer(
-    help="The paper's tables and figures, from shipped results or trained again.",
-    no_args_is_help=True,
-)
+reproduce = typer.Typer(help="The paper's tables and figures, as they ship or trained again.")
 app.add_typer(reproduce, name="reproduce")
 
 Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
@@ -24,6 +21,12 @@ Seeds = Annotated[int, typer.Option(parser=whole(1, 100), metavar="N", help="Run
 Page = Annotated[
     Path | None, typer.Option(help="Write the page of results too, such as docs/results.md.")
 ]
+
+
+@reproduce.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @reproduce.command()
@@ -92,11 +95,11 @@ def ablation(
 
     with inspect.style():  # is there something to draw with?
         pass
+    wanted = _numbers(sizes)
     make_folder(out)
     full = {name: store.read(name) for name in paper.METHODS.values()}
     console = Console()
     if train:
-        wanted = _numbers(sizes)
         recipes = {name: read_recipe(name, changes or []) for name in paper.METHODS.values()}
         with joined(device) as team:
             console = Console(quiet=not team.leads)

@@ -80,8 +80,8 @@ def _provenance(full: dict[str, Result | None]) -> str:
         spent = max(seed["seconds"] for seed in result["seeds"])
         told = result["versions"]
         lines.append(
-            f"| {name} | {len(result['seeds'])} | {told['device']} | {told['torch']} | {result['commit'][:10]} | "
-            f"{spent:,.0f} |"
+            f"| {name} | {len(result['seeds'])} | {told['device']} | {told['torch']} | "
+            f"{result['commit'][:10]} | {spent:,.0f} |"
         )
     hashes = {
         split: told["sha256"]

@@ -18,7 +18,7 @@ HEADER = ("method", "parameters", "published", "here", "recipe")
 PREFIX = "rotmnist-r-"
 """What the recipes' names have in common, and a narrow terminal has no room for."""
 NOTE = (
-    "Percent of test pictures that are classified wrongly: mean and standard deviation over the seeds. "
+    "Percent of test pictures classified wrongly: mean and standard deviation over the seeds. "
     "Published numbers are on the original rotated MNIST, which could not be had; ours are on "
     "rotmnist-r, regenerated from MNIST by the same protocol, so compare rows within a column."
 )

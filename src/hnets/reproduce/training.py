@@ -9,9 +9,9 @@ from rich.console import Console
 
 from hnets.reproduce import store
 from hnets.reproduce.store import Result
-from hnets.reproduce.svm import train_svm
 from hnets.train import Recipe, Run, Team, seeds_of, train, watching
 from hnets.train.report import report
+from hnets.train.svm import train_svm
 
 __all__ = ["train_recipes"]
 

@@ -16,8 +16,9 @@ from hnets.train.loop import Run
 from hnets.train.parallel import Team
 from hnets.train.progress import watching
 from hnets.train.recipe import Recipe, read_recipe
-from hnets.train.record import write_json
+from hnets.train.record import RESULT, write_json
 from hnets.train.report import seeds_of, train_recipe
+from hnets.train.svm import train_svm
 
 __all__ = ["Job"]
 
@@ -86,6 +87,11 @@ class Job:
     def run(self, team: Team, resume: bool, console: Console) -> dict[str, Any]:
         """Train to the end and write the result."""
         runs = self.runs
+        if self.recipe.model.name == "svm":
+            console.print("fitting the support vector machine, some minutes")
+            result = train_svm(self.recipe)
+            write_json(result, self.folder / RESULT)
+            return result
         if team.leads:
             told = {"name": self.name, "recipe": self.recipe.to_dict(), "seeds": self.seeds}
             write_json(told, self.folder / FILE)

@@ -236,7 +236,7 @@ def read_recipe(where: str | Path, changes: list[str] | None = None) -> Recipe:
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError):
-        near = difflib.get_close_matches(str(where), shipped_recipes(), n=1, cutoff=0.3)
+        near = difflib.get_close_matches(str(where), shipped_recipes(), n=1, cutoff=0.6)
         advice = f"; did you mean the shipped recipe {near[0]}?" if near else ""
         raise InputError(
             f"there is no recipe {where}: give a .toml file or one of "
