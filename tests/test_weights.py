@@ -191,10 +191,13 @@ def test_a_card_says_everything(tmp_path: Path, info: dict[str, Any]) -> None:
         weights.pack(models.z2cnn(), "z2cnn", tmp_path, info)
 
 
-@pytest.mark.parametrize("name", weights.available() or [None])
-def test_shipped_weights_load(name: str | None) -> None:
-    if name is None:
-        pytest.skip("no weights ship yet")
+@pytest.mark.parametrize("name", weights.available())
+def test_shipped_weights_load(name: str) -> None:
     net, card = hnets.create_model(name, pretrained=True), weights.describe(name)
     assert sum(p.numel() for p in net.parameters()) == card["parameters"]
+    assert set(card) == {"model", "parameters", "sha256", *store.TOLD}
     assert logits(net).isfinite().all()
+
+
+def test_the_network_for_digits_ships() -> None:
+    assert "hnet_mnist" in weights.available()

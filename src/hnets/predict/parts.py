@@ -41,11 +41,12 @@ def main_parts(drawn: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _labels(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     """A number for each connected part, counting diagonal neighbours; 0 outside."""
     inside = torch.from_numpy(mask.astype(np.float32))[None, None]
-    labels = inside * torch.arange(1, mask.size + 1).view_as(inside)
+    labels = inside * torch.arange(1, mask.size + 1).view_as(inside)  # each pixel its own number
     while True:
         spread = max_pool2d(labels, 3, 1, 1) * inside
         if torch.equal(spread, labels):
             break
-        labels = spread
+        # A number is that of a pixel, which may have found a higher one by now.
+        labels = spread.flatten()[(spread.long() - 1).clamp(0)] * inside
     _, numbers = np.unique(np.append(labels.numpy().ravel(), 0), return_inverse=True)
     return numbers[:-1].reshape(mask.shape)
