@@ -86,8 +86,9 @@ def _shrink(path: Path) -> None:
         image = opened.convert("RGB")
     # Chosen from the distinct colours, not from the pixels: a small patch of rare ones counts too.
     coarse = np.asarray(image).astype(np.int64) // 10 @ [26 * 26, 26, 1]
-    distinct = np.flatnonzero(np.bincount(coarse.ravel()))
+    distinct = np.flatnonzero(np.bincount(np.append(coarse, 0)))  # black is always there
     colours = np.stack(np.unravel_index(distinct, (26, 26, 26)), axis=-1) * 10 + 5
+    colours = colours[colours.min(1) < 245]  # else Pillow takes them for white
     chosen = Image.fromarray(colours[None].astype(np.uint8)).quantize(254, kmeans=4).getpalette()
     palette = Image.new("P", (1, 1))
     palette.putpalette([0, 0, 0, 255, 255, 255, *(chosen or [])[: 3 * 254]])
