@@ -19,8 +19,8 @@ DEV := $(VENV)/.installed-dev
 help: ## List the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-run: $(RUN) ## Install, then run the example on a picture: prints a table, writes a PNG
-	$(BIN)/hnets turn
+run: $(RUN) ## Install, then train two networks on digits for two minutes: a table and a PNG
+	$(BIN)/hnets quickstart
 
 test: lint types docs unit ## Install, then lint, types, documentation, doctests and tests
 
@@ -49,7 +49,7 @@ format: $(DEV) ## Mend style and formatting
 	$(BIN)/ruff format
 
 clean: ## Remove what the targets wrote, except .venv
-	rm -rf build dist site turn-out .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site turn-out quickstart-out .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true
 
 # pip is the last thing that venv puts there, so its presence says that the venv is whole.
@@ -63,7 +63,7 @@ $(BIN)/pip:
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing hnets and its requirements into $(VENV); the first time takes minutes."
-	@$(PIP) -e ".[plot]"
+	@$(PIP) -e ".[plot,bench,train]"
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/pip

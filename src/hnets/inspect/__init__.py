@@ -3,6 +3,7 @@
 Figures need matplotlib (``pip install "hnets[plot]"``); arrays of colours need only NumPy.
 """
 
+from hnets.inspect.accuracy import AnsweredPicture, accuracy_figure
 from hnets.inspect.digits import TurnedDigit, digits_figure
 from hnets.inspect.figures import FORMATS, save, style
 from hnets.inspect.harmonics import circular_harmonic, harmonics_figure
@@ -11,8 +12,10 @@ from hnets.inspect.turning import TurnedMap, turning_figure
 
 __all__ = [
     "FORMATS",
+    "AnsweredPicture",
     "TurnedDigit",
     "TurnedMap",
+    "accuracy_figure",
     "circular_harmonic",
     "colour_wheel",
     "digits_figure",
