@@ -3,6 +3,7 @@
 Figures need matplotlib (``pip install "hnets[plot]"``); arrays of colours need only NumPy.
 """
 
+from hnets.inspect.ablation import Curve, ablation_figure
 from hnets.inspect.accuracy import AnsweredPicture, accuracy_figure
 from hnets.inspect.digits import TurnedDigit, digits_figure
 from hnets.inspect.figures import FORMATS, save, style
@@ -13,8 +14,10 @@ from hnets.inspect.turning import TurnedMap, turning_figure
 __all__ = [
     "FORMATS",
     "AnsweredPicture",
+    "Curve",
     "TurnedDigit",
     "TurnedMap",
+    "ablation_figure",
     "accuracy_figure",
     "circular_harmonic",
     "colour_wheel",
