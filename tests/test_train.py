@@ -433,6 +433,15 @@ def test_what_a_recipe_asks_for_has_to_exist(changes: dict[str, object], message
     assert "\n" not in str(caught.value)
 
 
+def test_a_recipe_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
+    recipe = toml(tiny(data__name="nowhere"), tmp_path / "mine.toml")
+    done = hnets("train", str(recipe), cwd=tmp_path)
+    _, complaint = done.communicate(timeout=60)
+    assert done.returncode == 2
+    assert "there is no data set 'nowhere'" in complaint
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
 def test_a_folder_that_cannot_be_written_to_is_an_error_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises((Unwritable, OSError)):

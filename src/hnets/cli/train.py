@@ -53,6 +53,7 @@ def train(
         _list()
         return
     job = engine.Job.begin(recipe, changes or [], seeds, out, resume)
+    job.check()
     make_folder(job.folder)
     with engine.joined(device) as team:
         console = Console(quiet=not team.leads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from pathlib import Path
 
@@ -48,10 +49,16 @@ def read_folder(folder: Path, split: str, size: int, channels: int) -> Dataset:
             "some, or take the class away"
         )
     if left_out:
-        log.warning("left out %d files of %s: %s", len(left_out), folder, left_out[0])
+        _warn(f"left out {len(left_out)} files of {folder}: {left_out[0]}")
     return Dataset(
         torch.from_numpy(np.stack(images)), torch.tensor(labels), classes, folder.name, split
     )
+
+
+@functools.cache
+def _warn(message: str) -> None:
+    """Say it once, though a folder is read for every split."""
+    log.warning(message)
 
 
 def fit(picture: Image.Image, size: int, channels: int) -> NDArray[np.float32]:

@@ -27,7 +27,7 @@ from hnets.train.recipe import Data, Recipe
 from hnets.train.record import Log
 from hnets.train.schedule import rates
 
-__all__ = ["Diverged", "Finished", "Row", "Run", "Unwritable", "Watch", "train"]
+__all__ = ["Diverged", "Finished", "Row", "Run", "Unwritable", "Watch", "build", "train"]
 
 Row = dict[str, float]
 """What the log says about one epoch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,8 +69,9 @@ def errors(model: nn.Module, images: Tensor, labels: Tensor) -> Errors:
     return Errors(100 * float(wrong) / len(labels), float(loss) / len(labels))
 
 
+@functools.lru_cache(maxsize=4)
 def load(recipe: Data, split: str) -> Dataset:
-    """A split of the recipe's data."""
+    """A split of the recipe's data; the last few are kept, as a run asks for them again."""
     shape = {"size": recipe.size, "channels": recipe.channels}
     given: dict[str, Any] = {key: value for key, value in shape.items() if value}
     dataset = data.load(recipe.name, split, **given)
