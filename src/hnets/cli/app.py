@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -87,9 +88,11 @@ def _root(
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder to write to, before any work is done for it."""
+    """Make a folder and see that it can be written to, before any work is done for it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise typer.BadParameter(
             f"expected a folder to write to, got {str(folder)!r} ({error.strerror}); name another",

@@ -36,7 +36,8 @@ def watching(runs: Sequence[Run], console: Console, name: str = "") -> Iterator[
             }
 
             def draw(run: Run, row: Row) -> None:
-                progress.update(bars[id(run)], completed=row["epoch"], said=_said(run, row))
+                said = _said(run, row, wide=console.width >= 100)
+                progress.update(bars[id(run)], completed=row["epoch"], said=said)
 
             yield draw
         return
@@ -56,9 +57,11 @@ def _label(run: Run, name: str) -> str:
     return f"{name or run.recipe.model.name} seed {run.seed}"
 
 
-def _said(run: Run, row: Row) -> str:
+def _said(run: Run, row: Row, wide: bool = True) -> str:
     parts = [f"epoch {row['epoch']:.0f}/{run.recipe.training.epochs}", f"loss {row['loss']:.4f}"]
     if "val_error" in row:
         parts.append(f"val {row['val_error']:.2f} %")
-    parts += [f"rate {row['rate']:.1e}", f"{row['images_per_second']:,.0f}/s"]
+    if wide:
+        parts.append(f"rate {row['rate']:.1e}")
+    parts.append(f"{row['images_per_second']:,.0f}/s")
     return "  ".join(parts)
