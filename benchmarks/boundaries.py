@@ -65,7 +65,7 @@ def human(chosen: tuple[Photo, ...]) -> dict[str, float]:
 def detectors(chosen: tuple[Photo, ...], official: bool) -> dict[str, dict[str, float]]:
     """Print scores and seconds of CPU an image, of one thread."""
     count(np.eye(9), [np.eye(9)])  # compile
-    columns = "maps                 ODS     OIS     AP      seconds"
+    columns = "maps                  ODS     OIS     AP      seconds"
     print(f"{len(chosen)} photographs, 99 thresholds\n{columns}")
     results = {}
     for name, detect in DETECTORS.items():
@@ -88,7 +88,7 @@ def row(
     scores = summarise(counts)
     numbers = {"ods": scores.ods.f, "ois": scores.ois.f, "ap": scores.ap}
     print(
-        f"{name:18}  {'  '.join(f'{number:.4f}' for number in numbers.values())}  "
+        f"{name:20}  {'  '.join(f'{number:.4f}' for number in numbers.values())}  "
         f"mean {np.mean(seconds):.2f}, worst {max(seconds):.2f}",
         flush=True,
     )
@@ -134,9 +134,9 @@ def drawn(photo: Photo) -> Map:
 
 DETECTORS: dict[str, Callable[[Photo], Map]] = {
     "gradient": gradient,
-    "gradient, thinned": lambda photo: suppress(gradient(photo)),
+    "gradient, suppressed": lambda photo: suppress(gradient(photo)),
     "drawn": drawn,
-    "drawn, thinned": lambda photo: suppress(drawn(photo)),
+    "drawn, suppressed": lambda photo: suppress(drawn(photo)),
 }
 
 
