@@ -171,12 +171,9 @@ class Search:
                 inner = f'"{key}.{next(iter(values))}"'
                 raise InputError(f"[search.space] expects dotted keys in quotes: write {inner}")
             _check_key(key)
-            part, *rest = key.split(".")
-            deep = len(rest) > (2 if key.startswith("model.options.") else 1)
+            fixed = key.split(".")[0] in ("title", "data", "search")
             wanted = "a key of model, augment, optimiser, schedule or training"
-            expect(
-                not deep and part not in ("title", "data", "search"), "[search.space]", wanted, key
-            )
+            expect(not fixed, "[search.space]", wanted, key)
         read_space(self.space)
 
 
