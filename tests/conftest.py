@@ -1,12 +1,16 @@
 """What every test stands on: fixed seeds, and a stated reason wherever a test is skipped."""
 
 import os
+import sys
 from pathlib import Path
 
 import hypothesis
 import numpy as np
 import pytest
 import torch
+
+from commands import Command, Outcome
+from hnets.cli import main
 
 hypothesis.settings.register_profile(
     "repeatable", deadline=None, max_examples=25, derandomize=True, database=None
@@ -31,6 +35,21 @@ hypothesis.register_random(_TORCH_RANDOM)
 def _seeded() -> None:
     torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002 - for libraries that still draw from it
+
+
+@pytest.fixture
+def hnets_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:  # fmt: skip
+    """Runs the hnets command in this process."""
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["hnets", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        return Outcome(stopped.value.code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

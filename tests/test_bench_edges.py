@@ -1,9 +1,9 @@
 """`hnets bench-edges`: maps in files, and what the command says and writes."""
 
+import functools
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,11 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from hnets.cli import main
+from commands import Command
 from hnets.data import bsds
 from hnets.errors import InputError
 from hnets.metrics.maps import read_map
 
-Command = Callable[..., tuple[object, str, str]]
 NAMES = ("12", "7", "90")
 HEIGHT, WIDTH = 48, 64
 
@@ -50,17 +49,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def bench_edges(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    def run(*arguments: str) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["hnets", "bench-edges", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return run
+def bench_edges(here: Path, hnets_command: Command) -> Command:
+    return functools.partial(hnets_command, "bench-edges")
 
 
 # Maps -----------------------------------------------------------------------------------------

@@ -4,15 +4,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 import hnets
-from hnets.cli import main
+from commands import Command
 
 
 def own_process(*arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
@@ -28,33 +26,10 @@ def own_process(*arguments: str, encoding: str = "utf-8") -> subprocess.Complete
     )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a command did in this process."""
-
-    code: object
-    out: str
-    err: str
-
-
-Command = Callable[..., Outcome]
-
-
-@pytest.fixture
-def hnets_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["hnets", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(stopped.value.code, captured.out, captured.err)
-
-    return run
 
 
 # In a process of its own ---------------------------------------------------------------------

@@ -1,11 +1,10 @@
 """Pictures of digits: found in any guise, turned without blur, and answered by the network."""
 
+import functools
 import json
 import math
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
+from commands import Command
 from hnets import inspect, weights
-from hnets.cli import main
 from hnets.errors import InputError
 from hnets.pictures import PictureError
 from hnets.predict import DigitClassifier, DigitPrediction, as_digit, parts
@@ -321,33 +320,13 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nn.Module:
     return net
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: object
-    out: str
-    err: str
-
-
-Command = Callable[..., Outcome]
-
-
 @pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
+def command(hnets_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["hnets", "digits", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(stopped.value.code, captured.out, captured.err)
-
-    return run
+    return functools.partial(hnets_command, "digits")
 
 
 def test_without_weights_the_command_says_so(

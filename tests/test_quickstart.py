@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from rich.console import Console
 
+from commands import Command
 from hnets import data, inspect, quickstart
-from hnets.cli import main
 from hnets.data import Dataset, digits
 from hnets.errors import MissingExtra
 from hnets.quickstart import Answers, turned
@@ -181,14 +181,6 @@ def test_what_is_missing_is_said_before_the_training(
     assert not list(tmp_path.iterdir())
 
 
-def command(*arguments: str) -> object:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["hnets", "quickstart", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-    return stopped.value.code
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -204,25 +196,23 @@ def test_bad_options_are_one_line_and_exit_code_2(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    hnets_command: Command,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(quickstart, "train", no_training)
     Path("file").touch()
-    assert command(*arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
+    done = hnets_command("quickstart", *arguments)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert message in done.err
 
 
 def test_an_interrupted_run_says_so_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hnets_command: Command
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(quickstart, "train", interrupted)
-    assert command("--out", str(tmp_path / "out")) == 130
-    assert capsys.readouterr().err == "hnets: stopped\n"
+    done = hnets_command("quickstart", "--out", str(tmp_path / "out"))
+    assert (done.code, done.err) == (130, "hnets: stopped\n")
     assert not list((tmp_path / "out").iterdir())

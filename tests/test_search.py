@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from PIL import Image
 from rich.console import Console
 from torch import nn
 
+from commands import Command
 from hnets import data
-from hnets.cli import main
 from hnets.cli import search as command
 from hnets.errors import InputError
 from hnets.train import Diverged, Finished, Recipe, Run, Team, Watch, read_recipe, search
@@ -64,21 +64,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def hnets_search(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[str], tuple[object, str, str]]:
-    def run(arguments: str) -> tuple[object, str, str]:
-        words = ["hnets", "search", *arguments.split(), "--device", "cpu"]
-        monkeypatch.setattr(sys, "argv", words)
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return run
-
-
-Command = Callable[[str], tuple[object, str, str]]
+def hnets_search(hnets_command: Command) -> Command:
+    return lambda arguments: hnets_command("search", *arguments.split(), "--device", "cpu")
 
 
 @pytest.fixture
