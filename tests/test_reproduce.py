@@ -65,6 +65,10 @@ def test_results_are_of_the_data_that_load_gives(data_folder: Path) -> None:
 def test_the_page_of_results_is_what_the_results_say() -> None:
     written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert written == reproduce.page(), "run hnets reproduce table1 --page docs/results.md"
+    tables = re.findall(r"(?:^\|.*\|\n)+", written, re.MULTILINE)
+    assert len(tables) == 3
+    for table in tables:
+        assert len({line.count("|") for line in table.splitlines()}) == 1, table
 
 
 def test_the_front_page_has_the_numbers_of_the_results() -> None:

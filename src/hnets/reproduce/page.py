@@ -71,8 +71,8 @@ def _ablation(found: Result, full: dict[str, Result | None]) -> list[str]:
 
 def _provenance(full: dict[str, Result | None]) -> str:
     lines = [
-        "| recipe | device | torch | commit | seconds for all seeds |",
-        "|---|---|---|---|---|",
+        "| recipe | seeds | device | torch | commit | seconds for all seeds |",
+        "|---|---|---|---|---|---|",
     ]
     for name, result in full.items():
         if result is None:
