@@ -387,6 +387,16 @@ def test_a_loss_that_is_no_number_stops_the_run_and_says_where(
     assert all(value.isfinite().all() for value in saved.state.values())
 
 
+def test_a_run_that_diverges_does_not_stop_those_beside_it() -> None:
+    good, bad = tiny(training__epochs=1), tiny(training__epochs=1, optimiser__rate=1e38)
+    runs = [Run(bad, 1), Run(good, 2), Run(good, 3)]
+    with pytest.raises(Diverged, match=r"\(seed 1\)") as caught:
+        train(runs, TEAM)
+    assert caught.value.runs == [runs[0]]
+    assert [one.run for one in caught.value.finished] == runs[1:]
+    assert all(math.isfinite(one.history[-1]["loss"]) for one in caught.value.finished)
+
+
 # Bad input -----------------------------------------------------------------------------------
 
 

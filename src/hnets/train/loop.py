@@ -53,7 +53,14 @@ class Finished:
 
 
 class Diverged(InputError):
-    """The loss is no number any more."""
+    """The loss of a run is no number any more; the runs beside it were trained to their end."""
+
+    def __init__(self, message: str, run: Run) -> None:
+        super().__init__(message)
+        self.runs = [run]
+        """Those that diverged."""
+        self.finished: list[Finished] = []
+        """The others."""
 
 
 class Unwritable(InputError):
@@ -67,7 +74,7 @@ Watch = Callable[[Run, Row], None]
 def train(
     runs: Sequence[Run], team: Team, resume: bool = False, watch: Watch | None = None
 ) -> list[Finished]:
-    """Train every run to its end.
+    """Train every run to its end; if some diverge, the others first, and then raise `Diverged`.
 
     Args:
         runs: what to train; each has its own recipe, seed and folder.
@@ -78,7 +85,7 @@ def train(
     load = functools.cache(functools.partial(_on_device, team.device))
     together = team.device.type == "cuda" and team.size == 1
     groups = [list(runs)] if together else [[run] for run in runs]
-    finished = []
+    finished, diverged = list[Finished](), list[Diverged]()
     for group in groups:
         training = [_Training(run, team, resume, load, watch) for run in group]
         while any(one.epochs_left for one in training):
@@ -90,8 +97,16 @@ def train(
                     if step < one.learner.steps:
                         one.learner.step()
             for one in going:
-                one.end_epoch()
+                try:
+                    one.end_epoch()
+                except Diverged as error:
+                    diverged.append(error)
+                    training.remove(one)
         finished += [one.finish() for one in training]
+    if diverged:
+        first = diverged[0]
+        first.runs, first.finished = [run for one in diverged for run in one.runs], finished
+        raise first
     return finished
 
 
@@ -172,7 +187,8 @@ class _Training:
                 raise Diverged(
                     f"the loss became {loss} in epoch {epoch}, step {step} of {len(losses)} "
                     f"(seed {self.run.seed}): try a lower optimiser.rate than "
-                    f"{self.run.recipe.optimiser.rate:g}, or a schedule.warmup{kept}"
+                    f"{self.run.recipe.optimiser.rate:g}, or a schedule.warmup{kept}",
+                    self.run,
                 )
 
     def _write(self, row: Row) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ import torch
 
 from hnets.errors import InputError
 from hnets.files import replacing
-from hnets.train.loop import Diverged, Finished, Row, Run, Watch, train
+from hnets.train.loop import Diverged, Finished, Run, Watch, train
 from hnets.train.parallel import Team
 from hnets.train.recipe import Recipe
 from hnets.train.record import write_json
@@ -157,37 +156,21 @@ def _run_group(
     team: Team,
     watch: Watch | None,
 ) -> None:
-    """Train some trials at once; if one diverges, the others begin again without it."""
-    left = list(group)
-    while left:
-        ended = Counter[int]()
-
-        def count(run: Run, row: Row, ended: Counter[int] = ended) -> None:
-            ended[id(run)] += 1
-            if watch is not None:
-                watch(run, row)
-
-        try:
-            finished = train([runs[one.number] for one in left], team, watch=count)
-        except Diverged:
-            # Runs end an epoch in their order: the first that did not is the one that diverged.
-            going = [
-                one
-                for one in left
-                if ended[id(runs[one.number])] < runs[one.number].recipe.training.epochs
-            ]
-            lost = min(going, key=lambda one: ended[id(runs[one.number])])
-            study.diverged(lost)
-            left.remove(lost)
-        except torch.OutOfMemoryError:
-            raise InputError(
-                f"{len(left)} trials at once need more memory than the GPU has: ask for fewer with "
-                "--parallel; those that have ended are kept"
-            ) from None
-        else:
-            for one, found in zip(left, finished, strict=True):
-                _tell(study, one, found)
-            return
+    """Train some trials at once, and write down how they ended."""
+    trials = {id(runs[one.number]): one for one in group}
+    try:
+        finished = train([runs[one.number] for one in group], team, watch=watch)
+    except Diverged as error:
+        for run in error.runs:
+            study.diverged(trials[id(run)])
+        finished = error.finished
+    except torch.OutOfMemoryError:
+        raise InputError(
+            f"{len(group)} trials at once need more memory than the GPU has: ask for fewer with "
+            "--parallel; those that have ended are kept"
+        ) from None
+    for found in finished:
+        _tell(study, trials[id(found.run)], found)
 
 
 def _tell(study: Study, trial: Trial, found: Finished) -> None:
