@@ -116,10 +116,16 @@ def test_rows_are_trained_again_and_kept_when_they_are_done(tmp_path: Path) -> N
     assert [seed["seed"] for seed in result["seeds"]] == [1, 2]
     assert json.loads((tmp_path / "rotmnist-r-z2cnn.json").read_text()) == result
     stamp = (tmp_path / "rotmnist-r-z2cnn" / "seed-1" / "model.safetensors").stat().st_mtime_ns
+    with pytest.raises(InputError, match="already holds a training of rotmnist-r-z2cnn"):
+        reproduce.train_recipes(recipes, 2, tmp_path, TEAM, False, quiet())
     again = reproduce.train_recipes(recipes, 2, tmp_path, TEAM, True, quiet())
     assert again == first
     now = (tmp_path / "rotmnist-r-z2cnn" / "seed-1" / "model.safetensors").stat().st_mtime_ns
     assert now == stamp, "it was trained twice"
+    more = reproduce.train_recipes(recipes, 3, tmp_path, TEAM, True, quiet())
+    seeds = more["rotmnist-r-z2cnn"]["seeds"]
+    assert [seed["seed"] for seed in seeds] == [1, 2, 3]
+    assert [seed["errors"] for seed in seeds[:2]] == [seed["errors"] for seed in result["seeds"]]
 
 
 def test_an_ablation_trains_on_the_first_pictures_only(tmp_path: Path) -> None:
@@ -205,4 +211,4 @@ def test_bad_input_is_one_line(tmp_path: Path, arguments: str, message: str) -> 
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert re.search(message, done.stderr)
-    assert not list(tmp_path.rglob("*.*")), "a command that failed left something behind"
+    assert not list(tmp_path.iterdir()), "a command that failed left something behind"

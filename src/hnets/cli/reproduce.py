@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hnets.cli.app import app, make_folder, whole
 from hnets.cli.train import Changes, Device
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["ablation", "reproduce", "table1"]
 
@@ -19,7 +22,8 @@ Train = Annotated[bool, typer.Option("--train", help="Train again instead of sho
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with a training that was stopped.")]
 Seeds = Annotated[int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs of each recipe.")]
 Page = Annotated[
-    Path | None, typer.Option(help="Write the page of results too, such as docs/results.md.")
+    Path | None,
+    typer.Option(help="Write the page of what ships too, such as docs/results.md."),
 ]
 
 
@@ -33,7 +37,7 @@ def _root(context: typer.Context) -> None:
 def table1(
     train: Train = False,
     rows: Annotated[
-        str, typer.Option(help="Recipes to train, with commas between; all unless given.")
+        str, typer.Option(help="Recipes to show or train, with commas between; else all.")
     ] = "",
     seeds: Seeds = 5,
     changes: Changes = None,
@@ -58,14 +62,15 @@ def table1(
 
     known = [row.recipe for row in paper.TABLE1 if row.recipe]
     chosen = _chosen(rows, known)
-    results = {name: store.read(name) for name in known}
     console = Console()
     if train:
-        make_folder(out)
         recipes = {name: read_recipe(name, changes or []) for name in chosen}
+        make_folder(out)
         with joined(device) as team:
             console = Console(quiet=not team.leads)
-            results |= paper.train_recipes(recipes, seeds, out, team, resume, console)
+            results = dict(paper.train_recipes(recipes, seeds, out, team, resume, console))
+    else:
+        results = {name: found for name in chosen if (found := store.read(name)) is not None}
     console.print(table.rich_table(results))
     console.print(table.NOTE, highlight=False)
     _write(page, console)
@@ -96,11 +101,11 @@ def ablation(
     with inspect.style():  # is there something to draw with?
         pass
     wanted = _numbers(sizes)
-    make_folder(out)
     full = {name: store.read(name) for name in paper.METHODS.values()}
     console = Console()
     if train:
         recipes = {name: read_recipe(name, changes or []) for name in paper.METHODS.values()}
+        make_folder(out)
         with joined(device) as team:
             console = Console(quiet=not team.leads)
             result = paper.train_ablation(recipes, wanted, seeds, out, team, resume, console)
@@ -108,6 +113,7 @@ def ablation(
                 store.write(result, study.NAME, out)
     else:
         result = study.shipped()
+        make_folder(out)
     curves = study.curves(result, full)
     console.print(study.rich_table(curves))
     path = inspect.save(study.figure(curves), out / "ablation.png")
@@ -115,12 +121,9 @@ def ablation(
     _write(page, console)
 
 
-def _write(page: Path | None, console: object) -> None:
-    from rich.console import Console
-
+def _write(page: Path | None, console: Console) -> None:
     from hnets.reproduce import write_page
 
-    assert isinstance(console, Console)
     for path in write_page(page) if page is not None else []:
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 

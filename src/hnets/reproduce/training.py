@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from hnets.errors import InputError
 from hnets.reproduce import store
 from hnets.reproduce.store import Result
-from hnets.train import Recipe, Run, Team, seeds_of, train, watching
+from hnets.train import Recipe, Run, Team, checkpoint, seeds_of, train, watching
 from hnets.train.report import report
 from hnets.train.svm import train_svm
 
@@ -30,9 +31,11 @@ def train_recipes(
         console: for progress.
     """
     results = {}
+    if not resume:
+        _refuse_to_overwrite(recipes, seeds, out)
     for name, recipe in recipes.items():
         there = store.read(name, out) if resume else None
-        if there is not None and there["recipe"] == recipe.to_dict():
+        if there is not None and _is_of(there, recipe, seeds):
             results[name] = there
         elif recipe.model.name == "svm":
             console.print(f"{name}: fitting the support vector machine, some minutes")
@@ -40,8 +43,7 @@ def train_recipes(
             store.write(results[name], name, out)
     left = {name: recipe for name, recipe in recipes.items() if name not in results}
     runs = {name: seeds_of(recipe, seeds, out / name) for name, recipe in left.items()}
-    together = _in_groups(runs, team)
-    for group in together:
+    for group in _in_groups(runs, team):
         flat = [run for name in group for run in runs[name]]
         with watching(flat, console) as watch:
             finished = train(flat, team, resume, watch)
@@ -51,6 +53,23 @@ def train_recipes(
             if team.leads:
                 store.write(results[name], name, out)
     return {name: results[name] for name in recipes}
+
+
+def _refuse_to_overwrite(recipes: Mapping[str, Recipe], seeds: int, out: Path) -> None:
+    for name, recipe in recipes.items():
+        folders = [run.folder for run in seeds_of(recipe, seeds, out / name)]
+        begun = any(folder is not None and checkpoint.exists(folder) for folder in folders)
+        if begun or store.read(name, out) is not None:
+            raise InputError(
+                f"{out} already holds a training of {name}: add --resume to go on with it, or name "
+                "another folder with --out"
+            )
+
+
+def _is_of(result: Result, recipe: Recipe, seeds: int) -> bool:
+    """Whether a result is what was asked for; a support vector machine has one seed anyway."""
+    enough = recipe.model.name == "svm" or len(result["seeds"]) == seeds
+    return enough and result["recipe"] == recipe.to_dict()
 
 
 def _in_groups(runs: Mapping[str, Sequence[Run]], team: Team) -> list[list[str]]:

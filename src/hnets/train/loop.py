@@ -102,6 +102,7 @@ def train(
                 except Diverged as error:
                     diverged.append(error)
                     training.remove(one)
+                    one.finish()
         finished += [one.finish() for one in training]
     if diverged:
         first = diverged[0]
@@ -135,8 +136,7 @@ class _Training:
             self._resume(run.folder)
         if team.device.type == "cuda" and team.size == 1 and self.epochs_left:
             self.learner.capture()
-        writes = team.leads and run.folder is not None
-        self.log = Log(run.folder, self.history) if writes and run.folder else None
+        self.log = Log(run.folder, self.history) if run.folder and team.leads else None
         self._saved = self._began = time.monotonic()
         if self.history and watch is not None:
             watch(run, self.history[-1])

@@ -46,11 +46,6 @@ class Team:
         for tensor, part in zip(tensors, parts, strict=True):
             tensor.copy_(part.view_as(tensor))
 
-    def wait(self) -> None:
-        """Go on when every process is here."""
-        if self.size > 1:
-            distributed.barrier()
-
 
 @contextmanager
 def joined(device: str | None = None) -> Iterator[Team]:
