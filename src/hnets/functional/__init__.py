@@ -17,6 +17,7 @@ from hnets.functional.magnitude import (
     magnitude_relu,
     modrelu,
 )
+from hnets.functional.pyramid import crop, enlarge2d, halve2d, halve_max2d, pad_to_halve
 from hnets.functional.sampling import (
     blur_pool2d,
     gaussian_window,
@@ -29,10 +30,14 @@ __all__ = [
     "EPS",
     "batch_magnitude_relu",
     "blur_pool2d",
+    "crop",
     "dropout",
+    "enlarge2d",
     "fold_batch_norm",
     "gate",
     "gaussian_window",
+    "halve2d",
+    "halve_max2d",
     "harmonic_kernel",
     "hconv2d",
     "largest",
@@ -41,6 +46,7 @@ __all__ = [
     "magnitude_relu",
     "mean_pool2d",
     "modrelu",
+    "pad_to_halve",
     "rotate",
     "rotate_pixels",
 ]

@@ -9,16 +9,22 @@ from typing import Any
 from torch import nn
 
 from hnets import weights
+from hnets.models.boundary import HDSN, HED, hdsn, hed, hed_low
 from hnets.models.mnist import HNetMNIST, hnet_mnist
 from hnets.models.p4cnn import P4CNN, P4CNNPooling, p4cnn, p4cnn_pooling
 from hnets.models.z2cnn import Z2CNN, z2cnn
 
 __all__ = [
+    "HDSN",
+    "HED",
     "P4CNN",
     "Z2CNN",
     "HNetMNIST",
     "P4CNNPooling",
     "create_model",
+    "hdsn",
+    "hed",
+    "hed_low",
     "hnet_mnist",
     "p4cnn",
     "p4cnn_pooling",
@@ -30,6 +36,9 @@ _MODELS: dict[str, Callable[..., nn.Module]] = {
     "z2cnn": z2cnn,
     "p4cnn": p4cnn,
     "p4cnn_pooling": p4cnn_pooling,
+    "hdsn": hdsn,
+    "hed": hed,
+    "hed_low": hed_low,
 }
 
 
