@@ -15,8 +15,8 @@ from peers import plain_cnn
 
 from hnets.models import hnet_mnist
 from hnets.train import Recipe, Run, Team, train
+from hnets.train.classification import Classification
 from hnets.train.learner import Learner
-from hnets.train.task import Classification
 
 EPOCHS = 200
 """The paper's, of 12,000 pictures each."""

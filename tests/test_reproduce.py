@@ -19,9 +19,9 @@ from hnets.data import load
 from hnets.errors import InputError
 from hnets.reproduce import ablation, store, table1
 from hnets.train import Team, read_recipe, shipped_recipes
+from hnets.train.classification import errors
 from hnets.train.record import summarise
 from hnets.train.svm import train_svm
-from hnets.train.task import errors
 
 TEAM = Team(0, 1, torch.device("cpu"))
 ROOT = Path(__file__).parents[1]

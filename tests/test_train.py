@@ -22,11 +22,11 @@ from hnets.models import create_model
 from hnets.train import Diverged, Recipe, Run, Unwritable, joined, train, train_recipe
 from hnets.train import checkpoint as checkpoints
 from hnets.train.augment import augment, draw
+from hnets.train.classification import Classification, errors
 from hnets.train.learner import Learner
 from hnets.train.parallel import Team
 from hnets.train.recipe import Augment, Schedule
 from hnets.train.schedule import falls, rates
-from hnets.train.task import Classification, errors
 
 TEAM = Team(0, 1, torch.device("cpu"))
 TINY = {

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from hnets.models import create_model
 from hnets.train import Recipe, Run, Team, train
+from hnets.train.classification import Classification
 from hnets.train.learner import Learner
-from hnets.train.task import Classification
 
 pytestmark = pytest.mark.gpu
 
@@ -26,7 +26,7 @@ def learner(seed: int = 1, **training: object) -> Learner:
     torch.manual_seed(seed)
     device = torch.device("cuda")
     images, labels = torch.rand(96, 1, 28, 28).to(device), (torch.arange(96) % 10).to(device)
-    task = Classification(images, labels)
+    task = Classification(images, labels, augment=recipe.augment)
     return Learner(create_model("hnet_mnist"), task, recipe, seed, Team(0, 1, device))
 
 

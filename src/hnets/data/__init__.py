@@ -7,6 +7,8 @@
 | `rotmnist-r` | 10,000, 2,000, 50,000 | rotated MNIST, regenerated from MNIST |
 | `digits` | 1,000, 297, 500 | those of scikit-learn, enlarged to 28×28: no download |
 | `digits-r` | 1,000, 297, 500 | the same, each turned by its own angle |
+
+Photographs with boundaries are another kind: `load_boundaries` has those of BSDS500.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hnets.data import amat, digits, mnist, rotmnist
+from hnets.data.boundaries import BSDS500, BoundarySet, load_boundaries
 from hnets.data.dataset import Dataset, check_split, from_arrays, suggestion
 from hnets.data.folder import read_folder
 from hnets.data.storage import Arrays, Progress
 from hnets.errors import InputError
 
-__all__ = ["Dataset", "available", "load"]
+__all__ = ["BSDS500", "BoundarySet", "Dataset", "available", "load", "load_boundaries"]
 
 
 class _Source(NamedTuple):

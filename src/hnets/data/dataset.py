@@ -58,6 +58,10 @@ class Dataset:
         """The SHA-256 of the images and labels: equal where the data are equal, bit for bit."""
         return sha256([self.images.numpy(), self.labels.numpy()])
 
+    def to(self, device: torch.device | str) -> Dataset:
+        """The same data set, on a device."""
+        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+
     def subset(self, which: int | Sequence[int] | Tensor) -> Dataset:
         """The first ``which`` images if it is a number, otherwise those at the given indices.
 

@@ -19,7 +19,7 @@ from hnets.streams import Streams
 __all__ = ["HDSN", "HED", "SideNetwork", "hdsn", "hed", "hed_low"]
 
 WIDTHS = (8, 16, 32, 64, 64)
-MEAN, STD = (0.4315, 0.4433, 0.3677), (0.2393, 0.2265, 0.2328)
+MEAN, STD = (0.4311, 0.4400, 0.3680), (0.2498, 0.2358, 0.2424)
 """Of the red, green and blue of BSDS500's training and validation photographs."""
 
 

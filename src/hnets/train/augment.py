@@ -15,16 +15,17 @@ from torch import Tensor
 
 from hnets.train.recipe import Augment
 
-__all__ = ["augment", "draw"]
+__all__ = ["augment", "draw", "move", "tone"]
 
 
 def draw(
     recipe: Augment, count: int, size: tuple[int, int], generator: torch.Generator
 ) -> Tensor | None:
-    """What happens to each of ``count`` pictures: matrices ``(count, 2, 3)``, or None for nothing.
+    """What happens to each of ``count`` pictures: a row of 10 numbers, or None for nothing.
 
-    A matrix says where an output pixel comes from, in the units of ``grid_sample``: from −1 to 1
-    along either side of a picture of ``size`` (height, width), whatever its length.
+    The first six are a matrix of 2×3, which says where an output pixel comes from, in the units of
+    ``grid_sample``: from −1 to 1 along either side of a picture of ``size`` (height, width),
+    whatever its length. An exponent for all values and a factor for each of three colours follow.
     """
     if recipe == Augment():
         return None
@@ -40,14 +41,34 @@ def draw(
     half = torch.tensor([size[1] / 2, size[0] / 2], dtype=torch.float64)
     turned = torch.stack(rows, 1) * half / half[:, None]
     moved = (recipe.shift * u[4:6].T / half)[:, :, None]
-    return torch.cat([turned, moved], dim=2).float()
+    if recipe.flip:
+        turned *= (2 * torch.randint(2, (count, 1, 2), generator=generator) - 1).double()
+    gamma = 1 + torch.randn(count, 1, generator=generator, dtype=torch.float64)
+    gamma = gamma.clamp(1 - recipe.gamma, 1 + recipe.gamma)
+    gains = 2 * torch.rand(count, 3, generator=generator, dtype=torch.float64) - 1
+    gains = (math.log1p(recipe.colour) * gains).exp()
+    matrices = torch.cat([turned, moved], dim=2).flatten(1)
+    return torch.cat([matrices, gamma, gains], dim=1).float()
 
 
-def augment(images: Tensor, matrices: Tensor) -> Tensor:
-    """Resample pictures ``(n, channels, height, width)`` by one matrix each.
+def augment(images: Tensor, changes: Tensor) -> Tensor:
+    """Change pictures ``(n, channels, height, width)`` by one row of `draw` each.
 
-    Bicubically, since the pictures of rotated sets have been resampled once already and a linear
-    interpolation would blur them twice. Overshoots are clipped; outside is 0.
+    They are resampled bicubically, since the pictures of rotated sets have been resampled once
+    already and a linear interpolation would blur them twice. Overshoots are clipped; outside is 0.
     """
+    return tone(move(images, changes, "bicubic", "zeros").clamp(0, 1), changes)
+
+
+def move(images: Tensor, changes: Tensor, mode: str, outside: str) -> Tensor:
+    """Resample pictures by the matrices of `draw`, with a mode and padding of ``grid_sample``."""
+    matrices = changes[:, :6].unflatten(1, (2, 3))
     where = F.affine_grid(matrices, list(images.shape), align_corners=False)
-    return F.grid_sample(images, where, mode="bicubic", align_corners=False).clamp(0, 1)
+    return F.grid_sample(images, where, mode=mode, padding_mode=outside, align_corners=False)
+
+
+def tone(images: Tensor, changes: Tensor) -> Tensor:
+    """Raise the values of pictures to their exponents, and multiply the colours."""
+    gamma, gains = changes[:, 6, None, None, None], changes[:, 7:10, None, None]
+    colours = gains if images.shape[1] == 3 else gains[:, :1]
+    return (images**gamma * colours).clamp(0, 1)

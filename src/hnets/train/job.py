@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from hnets.errors import InputError
-from hnets.train import checkpoint, task
+from hnets.train import checkpoint
+from hnets.train.examples import examples, load
 from hnets.train.loop import Run, build
 from hnets.train.parallel import Team
 from hnets.train.progress import watching
@@ -87,9 +88,9 @@ class Job:
     def check(self) -> None:
         """Raise now what would go wrong at the first step: data or a model that do not exist."""
         for split in (self.recipe.data.train, self.recipe.data.val):
-            data = task.load(self.recipe.data, split) if split else None
+            data = load(self.recipe.data, split) if split else None
             if data is not None and self.recipe.model.name != "svm":
-                build(self.recipe, self.recipe.training.seed, data)
+                build(self.recipe, self.recipe.training.seed, examples(self.recipe, data))
 
     def run(self, team: Team, resume: bool, console: Console) -> dict[str, Any]:
         """Train to the end and write the result."""

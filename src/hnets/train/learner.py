@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hnets.train import augment
 from hnets.train.parallel import Team, synchronise
 from hnets.train.recipe import Recipe
-from hnets.train.task import Classification
+from hnets.train.task import Task
 
 __all__ = ["Learner"]
 
@@ -36,9 +35,7 @@ class Learner:
         team: the processes that train together.
     """
 
-    def __init__(
-        self, model: nn.Module, task: Classification, recipe: Recipe, seed: int, team: Team
-    ) -> None:
+    def __init__(self, model: nn.Module, task: Task, recipe: Recipe, seed: int, team: Team) -> None:
         self.task, self.recipe, self.seed, self.team = task, recipe, seed, team
         device, batch = team.device, recipe.training.batch
         self.model = synchronise(model, team).to(device).train()
@@ -49,9 +46,9 @@ class Learner:
         self._order = torch.zeros(self.steps * batch, dtype=torch.long, device=device)
         self._rates = torch.zeros(self.steps, device=device)
         self._losses = torch.zeros(self.steps, device=device)
-        self._matrices = self._draw(torch.Generator())
-        if self._matrices is not None:
-            self._matrices = self._matrices.to(device)
+        self._changes = task.draw(torch.Generator())
+        if self._changes is not None:
+            self._changes = self._changes.to(device)
         self.optimiser = self._optimiser()
         self._graph: torch.cuda.CUDAGraph | None = None
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -68,9 +65,9 @@ class Learner:
         order = torch.randperm(count, generator=generator)
         # The last batch is filled up from the front: every picture is seen, all batches are full.
         self._order.copy_(order.repeat(math.ceil(needed / count))[:needed])
-        matrices = self._draw(generator)
-        if self._matrices is not None and matrices is not None:
-            self._matrices.copy_(matrices)
+        changes = self.task.draw(generator)
+        if self._changes is not None and changes is not None:
+            self._changes.copy_(changes)
         self._rates.copy_(torch.tensor(rates) * self.recipe.optimiser.rate)
         self._index.zero_()
         torch.manual_seed(int(torch.randint(2**31, (), generator=generator)))  # for dropout
@@ -131,7 +128,7 @@ class Learner:
         rows = self._order.index_select(0, self._index * self.recipe.training.batch + self._share)
         half = self.recipe.training.precision == "bfloat16"
         with torch.autocast(self.team.device.type, torch.bfloat16, enabled=half):
-            loss = self.task.loss(self.model, rows, self._matrices)
+            loss = self.task.loss(self.model, rows, self._changes)
         loss = loss / self.recipe.training.batch
         loss.backward()
         total = loss.detach()
@@ -144,10 +141,6 @@ class Learner:
             self._follow(self.mean)
         self._losses.index_copy_(0, self._index, total[None])
         self._index += 1
-
-    def _draw(self, generator: torch.Generator) -> Tensor | None:
-        height, width = self.task.images.shape[-2:]
-        return augment.draw(self.recipe.augment, len(self.task), (height, width), generator)
 
     @torch.no_grad()
     def _follow(self, mean: nn.Module) -> None:

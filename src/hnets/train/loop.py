@@ -17,15 +17,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from hnets.data import Dataset
+from hnets.data import BoundarySet, Dataset
 from hnets.errors import InputError
 from hnets.models import create_model
-from hnets.train import checkpoint, task
+from hnets.train import checkpoint, examples
 from hnets.train.learner import Learner
 from hnets.train.parallel import Team
 from hnets.train.recipe import Data, Recipe
 from hnets.train.record import Log
 from hnets.train.schedule import rates
+from hnets.train.task import Task
 
 __all__ = ["Diverged", "Finished", "Row", "Run", "Unwritable", "Watch", "build", "train"]
 
@@ -82,7 +83,7 @@ def train(
         resume: go on from the checkpoints in the folders.
         watch: is told of each epoch.
     """
-    load = functools.cache(functools.partial(_on_device, team.device))
+    load = functools.cache(lambda data, split: examples.load(data, split).to(team.device))
     together = team.device.type == "cuda" and team.size == 1
     groups = [list(runs)] if together else [[run] for run in runs]
     finished, diverged = list[Finished](), list[Diverged]()
@@ -119,18 +120,19 @@ class _Training:
         run: Run,
         team: Team,
         resume: bool,
-        load: Callable[[Data, str], Dataset],
+        load: Callable[[Data, str], Dataset | BoundarySet],
         watch: Watch | None,
     ) -> None:
         self.run, self.team, self.watch, self.history = run, team, watch, list[Row]()
         recipe = run.recipe
         _prepare(recipe, team)
-        data = load(recipe.data, recipe.data.train)
-        self.val = load(recipe.data, recipe.data.val) if recipe.data.val else None
-        model = build(recipe, run.seed, data)
-        smoothing = recipe.training.label_smoothing
-        examples = task.Classification(data.images, data.labels, smoothing)
-        self.learner = Learner(model, examples, recipe, run.seed, team)
+        task, val = (
+            examples.examples(recipe, load(recipe.data, split)) if split else None
+            for split in (recipe.data.train, recipe.data.val)
+        )
+        assert task is not None
+        self.val = val
+        self.learner = Learner(build(recipe, run.seed, task), task, recipe, run.seed, team)
         self.seconds = 0.0
         if resume and run.folder is not None:
             self._resume(run.folder)
@@ -164,7 +166,7 @@ class _Training:
         }
         spent = time.monotonic() - self._began
         if self.val is not None:
-            found = task.errors(self.learner.evaluated, *self.val)
+            found = self.val.evaluate(self.learner.evaluated)
             row |= {"val_error": found.error, "val_loss": found.loss}
         row["images_per_second"] = round(len(losses) * self.run.recipe.training.batch / spent, 1)
         self.seconds += time.monotonic() - self._began
@@ -226,11 +228,10 @@ class _Training:
         self.history, self.seconds = saved.history, saved.seconds
 
 
-def build(recipe: Recipe, seed: int, data: Dataset) -> nn.Module:
-    """The recipe's network for these pictures, with the random weights of a seed."""
+def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
+    """The recipe's network for these examples, with the random weights of a seed."""
     torch.manual_seed(seed)
-    shape = {"in_channels": data.images.shape[1], "classes": len(data.classes)}
-    options: dict[str, Any] = {**shape, **recipe.model.options}
+    options: dict[str, Any] = {**task.options, **recipe.model.options}
     try:
         return create_model(recipe.model.name, **options)
     except (TypeError, ValueError) as error:
@@ -245,10 +246,6 @@ def _prepare(recipe: Recipe, team: Team) -> None:
     torch.backends.cudnn.benchmark = team.device.type == "cuda" and not training.deterministic
     torch.backends.cudnn.allow_tf32 = training.precision != "float32"
     torch.backends.cuda.matmul.allow_tf32 = training.precision != "float32"
-
-
-def _on_device(device: torch.device, recipe: Data, split: str) -> Dataset:
-    return task.place(task.load(recipe, split), device)
 
 
 def _check_same(saved: checkpoint.Checkpoint, run: Run) -> None:

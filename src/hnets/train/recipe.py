@@ -17,6 +17,7 @@ from hnets.train.strict import build, expect, suggestion
 
 __all__ = [
     "Augment",
+    "Boundaries",
     "Data",
     "Model",
     "Optimiser",
@@ -72,12 +73,43 @@ class Augment:
     """Enlarge or shrink by up to this fraction."""
     shear: float = 0.0
     """Slant by up to this fraction."""
+    flip: bool = False
+    """Mirror left and right, and above and below, every second time each."""
+    gamma: float = 0.0
+    """Raise the values, from 0 to 1, to a power drawn from a normal distribution about 1 of
+    deviation 1, cut off this far from 1; the paper's authors cut it off at 0.5."""
+    colour: float = 0.0
+    """Brighten or darken each colour by up to this fraction."""
 
     def __post_init__(self) -> None:
         expect(0 <= self.rotate <= 180, "augment.rotate", "degrees from 0 to 180", self.rotate)
         expect(self.shift >= 0, "augment.shift", "pixels from 0 up", self.shift)
         expect(0 <= self.zoom < 1, "augment.zoom", "a fraction from 0 to 1", self.zoom)
         expect(0 <= self.shear < 1, "augment.shear", "a fraction from 0 to 1", self.shear)
+        expect(0 <= self.gamma < 1, "augment.gamma", "a number from 0 to 1", self.gamma)
+        expect(0 <= self.colour < 1, "augment.colour", "a fraction from 0 to 1", self.colour)
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """What a network that finds boundaries learns from what several people drew."""
+
+    people: int = 3
+    """A boundary is what so many people drew or more, as in the paper's authors' code."""
+    share: float = 0.0
+    """Above 0, it is what this share of the people drew or more, and where fewer drew one, nothing
+    is learned, as in later work; ``people`` then says nothing."""
+    balance: float = 1.0
+    """1 gives the pixels on boundaries and those off them the same weight in all, 0 gives the same
+    weight to each pixel; between, something between."""
+    sparsity: float = 0.1
+    """Weight of the term that holds the mean of an answer to the share of boundary pixels."""
+
+    def __post_init__(self) -> None:
+        expect(self.people > 0, "boundaries.people", "people from 1 up", self.people)
+        expect(0 <= self.share <= 1, "boundaries.share", "a share from 0 to 1", self.share)
+        expect(0 <= self.balance <= 1, "boundaries.balance", "0 to 1", self.balance)
+        expect(self.sparsity >= 0, "boundaries.sparsity", "0 or more", self.sparsity)
 
 
 @dataclass(frozen=True)
@@ -172,7 +204,7 @@ class Search:
                 raise InputError(f"[search.space] expects dotted keys in quotes: write {inner}")
             _check_key(key)
             fixed = key.split(".")[0] in ("title", "data", "search")
-            wanted = "a key of model, augment, optimiser, schedule or training"
+            wanted = "a key of model, augment, boundaries, optimiser, schedule or training"
             expect(not fixed, "[search.space]", wanted, key)
         read_space(self.space)
 
@@ -185,6 +217,7 @@ class Recipe:
     model: Model
     data: Data
     augment: Augment = Augment()
+    boundaries: Boundaries = Boundaries()
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     training: Training = Training()

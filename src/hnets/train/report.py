@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from hnets.files import replacing
-from hnets.train import task
+from hnets.train.examples import examples, load
 from hnets.train.loop import Finished, Run, Watch, train
 from hnets.train.parallel import Team
 from hnets.train.recipe import Recipe
@@ -59,13 +59,12 @@ def report(
         if one.run.folder is not None and team.leads:
             save_weights(one.model, one.run.folder / WEIGHTS)
     splits = [split for split in (recipe.data.train, recipe.data.val, recipe.data.test) if split]
-    sets = {split: task.load(recipe.data, split) for split in splits}
-    placed = {split: task.place(data, team.device) for split, data in sets.items()}
+    sets = {split: load(recipe.data, split) for split in splits}
+    tasks = {split: examples(recipe, data.to(team.device)) for split, data in sets.items()}
     seeds, weights = list[dict[str, Any]](), list[int]()
     for one in finished:
         found = {
-            split: dataclasses.asdict(task.errors(one.model, *data))
-            for split, data in placed.items()
+            split: dataclasses.asdict(task.evaluate(one.model)) for split, task in tasks.items()
         }
         seeds.append(
             {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hnets.data import Dataset
 from hnets.errors import InputError, MissingExtra
-from hnets.train import task
+from hnets.train.examples import load
 from hnets.train.recipe import Recipe
 from hnets.train.record import commit, summarise, versions
 
@@ -33,12 +33,12 @@ def train_svm(recipe: Recipe) -> dict[str, Any]:
     if set(given) != {"C", "gamma"}:
         raise InputError(f"[model] an svm has the options C and gamma, got {given}")
     began = time.monotonic()
-    train = task.load(recipe.data, recipe.data.train)
+    train = _pictures(recipe, recipe.data.train)
     vectors = _vectors(train)
     machine = SVC(C=given["C"], kernel="precomputed", cache_size=2000)
     machine.fit(_kernel(vectors, vectors, given["gamma"]), train.labels.numpy())
     splits = [split for split in (recipe.data.val, recipe.data.test) if split]
-    sets = {split: task.load(recipe.data, split) for split in splits}
+    sets = {split: _pictures(recipe, split) for split in splits}
     errors = {}
     for split, data in sets.items():
         wrong = 0
@@ -61,6 +61,13 @@ def train_svm(recipe: Recipe) -> dict[str, Any]:
         ],
         "summary": {split: summarise([found["error"]]) for split, found in errors.items()},
     }
+
+
+def _pictures(recipe: Recipe, split: str) -> Dataset:
+    data = load(recipe.data, split)
+    if not isinstance(data, Dataset):
+        raise InputError(f"[model] an svm learns classes, and {recipe.data.name} has none")
+    return data
 
 
 def _vectors(data: Dataset) -> Tensor:

@@ -1,0 +1,82 @@
+"""Classes of pictures, learned by cross-entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hnets.data import Dataset
+from hnets.train.augment import augment, draw
+from hnets.train.recipe import Augment, Recipe
+from hnets.train.task import Errors
+
+__all__ = ["Classification", "errors"]
+
+PORTION = 1000
+"""Pictures that are classified at a time."""
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Pictures and labels, all on the device."""
+
+    images: Tensor
+    labels: Tensor
+    classes: int = 10
+    label_smoothing: float = 0.0
+    augment: Augment = field(default_factory=Augment)
+
+    @classmethod
+    def of(cls, recipe: Recipe, data: Dataset) -> Classification:
+        """What a recipe learns from a data set."""
+        classes, smoothing = len(data.classes), recipe.training.label_smoothing
+        return cls(data.images, data.labels, classes, smoothing, recipe.augment)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The channels of the pictures, and the number of classes."""
+        return {"in_channels": self.images.shape[1], "classes": self.classes}
+
+    def draw(self, generator: torch.Generator) -> Tensor | None:
+        """The changes to each picture, as the recipe says."""
+        height, width = self.images.shape[-2:]
+        return draw(self.augment, len(self), (height, width), generator)
+
+    def loss(self, model: nn.Module, rows: Tensor, changes: Tensor | None) -> Tensor:
+        """The sum of the cross-entropies of some of the pictures."""
+        images = self.images.index_select(0, rows)
+        if changes is not None:
+            images = augment(images, changes.index_select(0, rows))
+        logits = model(images)
+        return F.cross_entropy(
+            logits.float(),
+            self.labels.index_select(0, rows),
+            label_smoothing=self.label_smoothing,
+            reduction="sum",
+        )
+
+    def evaluate(self, model: nn.Module) -> Errors:
+        """The share of wrong answers, in percent, and the mean cross-entropy."""
+        return errors(model, self.images, self.labels)
+
+
+@torch.no_grad()
+def errors(model: nn.Module, images: Tensor, labels: Tensor) -> Errors:
+    """Classify pictures in evaluation mode."""
+    before = model.training
+    model.eval()
+    wrong, loss = torch.zeros((), device=labels.device), torch.zeros((), device=labels.device)
+    for x, y in zip(images.split(PORTION), labels.split(PORTION), strict=True):
+        logits = model(x).float()
+        wrong += (logits.argmax(1) != y).sum()
+        loss += F.cross_entropy(logits, y, reduction="sum")
+    model.train(before)
+    return Errors(100 * float(wrong) / len(labels), float(loss) / len(labels))

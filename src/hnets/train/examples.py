@@ -1,0 +1,50 @@
+"""From a recipe to its examples: the data set is loaded, and its kind says what is learned."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from hnets import data
+from hnets.data import BoundarySet, Dataset
+from hnets.errors import InputError
+from hnets.train.boundaries import Boundaries
+from hnets.train.classification import Classification
+from hnets.train.recipe import Data, Recipe
+from hnets.train.task import Task
+
+__all__ = ["examples", "load"]
+
+
+@functools.lru_cache(maxsize=4)
+def load(recipe: Data, split: str) -> Dataset | BoundarySet:
+    """A split of the recipe's data; the last few are kept, as a run asks for them again."""
+    dataset = _load(recipe, split)
+    if split == recipe.train and recipe.limit:
+        if recipe.limit > len(dataset):
+            raise InputError(
+                f"data.limit: expected at most the {len(dataset)} pictures of {recipe.name} "
+                f"{split}, got {recipe.limit}"
+            )
+        dataset = dataset.subset(recipe.limit)
+    return dataset
+
+
+def _load(recipe: Data, split: str) -> Dataset | BoundarySet:
+    shape = {"size": recipe.size, "channels": recipe.channels}
+    given: dict[str, Any] = {key: value for key, value in shape.items() if value}
+    if recipe.name != data.BSDS500:
+        return data.load(recipe.name, split, **given)
+    for key, value in given.items():
+        raise InputError(
+            f"data.{key}: the photographs of {recipe.name} are taken as they are, got {value}; "
+            "leave it out"
+        )
+    return data.load_boundaries(split)
+
+
+def examples(recipe: Recipe, dataset: Dataset | BoundarySet) -> Task:
+    """What a recipe learns from a data set, on the device where that is."""
+    if isinstance(dataset, BoundarySet):
+        return Boundaries.of(recipe, dataset)
+    return Classification.of(recipe, dataset)
