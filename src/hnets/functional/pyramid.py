@@ -75,6 +75,10 @@ def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
     >>> enlarge2d(torch.tensor([[[[1.0, 7.0]]]]), 1, 3, 1)
     tensor([[[[1., 4., 7.]]]])
     """
+    device = x.device.type
+    if torch.is_autocast_enabled(device):  # 8 bits are too few for where a pixel is
+        with torch.autocast(device, enabled=False):
+            return enlarge2d(x.float(), height, width, times).to(x.dtype)
     down = _weights(height, x.shape[2], times, x)
     across = _weights(width, x.shape[3], times, x)
     return down @ x @ across.T
@@ -82,7 +86,8 @@ def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
 
 def _weights(fine: int, coarse: int, times: int, like: Tensor) -> Tensor:
     """What each coarse pixel gives to each fine one, ``(fine, coarse)``."""
-    at = torch.arange(fine, device=like.device, dtype=like.dtype) - (fine - 1) / 2
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    at = torch.arange(fine, device=like.device, dtype=dtype) - (fine - 1) / 2
     at = (at / 2**times + (coarse - 1) / 2).clamp(0, coarse - 1)
-    pixels = torch.arange(coarse, device=like.device, dtype=like.dtype)
-    return (1 - (at[:, None] - pixels).abs()).clamp(min=0)
+    pixels = torch.arange(coarse, device=like.device, dtype=dtype)
+    return (1 - (at[:, None] - pixels).abs()).clamp(min=0).to(like.dtype)
