@@ -9,10 +9,15 @@ of 16k from an even one and of 16k + 1 from an odd one, with the same margin at 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hnets.functional import fused
 from hnets.functional.sampling import mean_pool2d
 
 __all__ = ["crop", "enlarge2d", "halve2d", "halve_max2d", "pad_to_halve"]
@@ -42,31 +47,104 @@ def halve2d(x: Tensor) -> Tensor:
     >>> halve2d(torch.tensor([[[[0.0, 4.0, 8.0]]]]))
     tensor([[[[1., 7.]]]])
     """
-    if torch.compiler.is_compiling():
-        return _halve_any(_halve_any(x, 2), 3)
-    odd_height, odd_width = x.shape[2] % 2, x.shape[3] % 2
-    if odd_height or odd_width:
-        x = F.pad(x, (odd_width, odd_width, odd_height, odd_height), mode="replicate")
-        x = F.avg_pool2d(x, (1 + odd_height, 1 + odd_width), stride=1)
-    return mean_pool2d(x, 2)
-
-
-def _halve_any(x: Tensor, dim: int) -> Tensor:
-    """The same along one dimension, for graphs that do not know whether it is odd."""
-    length = x.shape[dim]
-    half, odd = (length + 1) // 2, length % 2
-    border = (0, 0, 1, 1) if dim == 2 else (1, 1, 0, 0)
-    x = F.pad(x, border, mode="replicate")
-    before, at, after = (
-        x.index_select(dim, 2 * torch.arange(half, device=x.device) + k) for k in range(3)
-    )
-    return (odd * before + 2 * at + (2 - odd) * after) / 4
+    if not fused.usable(x):
+        return F.avg_pool2d(_evened(x, lambda a, b: (a + b) / 2), 2)
+    if x.shape[2] % 2 == x.shape[3] % 2 == 0:
+        return mean_pool2d(x, 2)
+    halved: Tensor = _Halve.apply(x) if torch.is_grad_enabled() else _halved(x)
+    return halved
 
 
 def halve_max2d(x: Tensor) -> Tensor:
     """Maxima in place of means, over the same pixels."""
+    if torch.compiler.is_compiling():
+        return F.max_pool2d(_evened(x, torch.maximum), 2)
     odd_height, odd_width = x.shape[2] % 2, x.shape[3] % 2
     return F.max_pool2d(x, (2 + odd_height, 2 + odd_width), 2, (odd_height, odd_width))
+
+
+def _evened(x: Tensor, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Even sides as they are; along odd ones each pixel joined with the next, one pixel more.
+
+    For graphs that do not know which sides are odd, and may not ask: nothing branches.
+    """
+    odds = [side % 2 for side in x.shape[2:]]
+    x = F.pad(x, (odds[1], odds[1], odds[0], odds[0]), mode="replicate")
+    for dim, odd in enumerate(odds, start=2):
+        length = x.shape[dim] - odd
+        x = join(x.narrow(dim, 0, length), x.narrow(dim, odd, length))
+    return x
+
+
+class _Halve(torch.autograd.Function):
+    """`halve2d`, whose gradient needs nothing but the shape."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.shape = x.shape
+        return _halved(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor]:
+        grad_x: Tensor = _Spread.apply(grads[0], ctx.shape)
+        return (grad_x,)
+
+
+class _Spread(torch.autograd.Function):
+    """The transpose of `_Halve`, and so one another's gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, grad: Tensor, shape: torch.Size) -> Tensor:
+        grad_x = grad.new_empty(shape)
+        columns = grad_x.new_empty(*grad.shape[:3], shape[3])
+        share = (grad * _share(shape)).transpose(2, 3)
+        _spread_rows(share, columns.transpose(2, 3))
+        _spread_rows(columns, grad_x)
+        return grad_x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        halved: Tensor = _Halve.apply(grads[0])
+        return halved, None
+
+
+def _halved(x: Tensor) -> Tensor:
+    # Whole rows first: their sums are vectorised, and leave less for the strided ones.
+    rows = _halve_rows(x)
+    return _halve_rows(rows.transpose(2, 3)).transpose(2, 3).mul_(_share(x.shape))
+
+
+def _share(shape: torch.Size) -> float:
+    """What one of the pixels that `_halve_rows` sums along both sides weighs."""
+    return math.prod(0.25 if side % 2 else 0.5 for side in shape[2:])
+
+
+def _halve_rows(x: Tensor) -> Tensor:
+    """Sums of pairs of rows if they are even in number, else of rows weighed 1, 2 and 1."""
+    length = x.shape[2]
+    if length == 1:
+        return 4 * x
+    even, odd = x[:, :, 0::2], x[:, :, 1::2]
+    if length % 2 == 0:
+        return even + odd
+    rows = torch.empty_like(even)  # as x lies in memory, transposed or not
+    torch.add(odd[:, :, :-1], odd[:, :, 1:], out=rows[:, :, 1:-1])
+    torch.add(odd[:, :, :1], even[:, :, :1], out=rows[:, :, :1])
+    torch.add(odd[:, :, -1:], even[:, :, -1:], out=rows[:, :, -1:])
+    return rows.add_(even, alpha=2)
+
+
+def _spread_rows(halves: Tensor, rows: Tensor) -> None:
+    """The transpose of `_halve_rows`, written to ``rows``."""
+    even, odd = rows[:, :, 0::2], rows[:, :, 1::2]
+    if rows.shape[2] % 2 == 0:
+        even.copy_(halves)
+        odd.copy_(halves)
+        return
+    torch.mul(halves, 2, out=even)
+    even[:, :, :1] += halves[:, :, :1]
+    even[:, :, -1:] += halves[:, :, -1:]
+    torch.add(halves[:, :, :-1], halves[:, :, 1:], out=odd)
 
 
 def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
@@ -79,6 +157,8 @@ def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
     if torch.is_autocast_enabled(device):  # 8 bits are too few for where a pixel is
         with torch.autocast(device, enabled=False):
             return enlarge2d(x.float(), height, width, times).to(x.dtype)
+    if times == 0:
+        return x
     down = _weights(height, x.shape[2], times, x)
     across = _weights(width, x.shape[3], times, x)
     return down @ x @ across.T

@@ -63,7 +63,8 @@ def augment(images: Tensor, changes: Tensor) -> Tensor:
 def move(images: Tensor, changes: Tensor, mode: str, outside: str) -> Tensor:
     """Resample pictures by the matrices of `draw`, with a mode and padding of ``grid_sample``."""
     matrices = changes[:, :6].unflatten(1, (2, 3))
-    where = F.affine_grid(matrices, list(images.shape), align_corners=False)
+    with torch.autocast(images.device.type, enabled=False):  # 8 bits do not tell pixels apart
+        where = F.affine_grid(matrices, list(images.shape), align_corners=False)
     return F.grid_sample(images, where, mode=mode, padding_mode=outside, align_corners=False)
 
 
