@@ -25,7 +25,11 @@ __all__ = [
     "backward_sums",
     "fold",
     "forward",
+    "halve",
+    "magnitude",
+    "magnitude_backward",
     "moments",
+    "spread",
     "unfold",
 ]
 
@@ -118,6 +122,46 @@ def backward_batch(
     return grad_x
 
 
+def magnitude(x: Tensor, streams: Streams) -> Tensor:
+    """|z| of every field."""
+    plan, x = _plan(x, streams, 0.0)
+    y = x.new_empty(x.shape[0], streams.fields, *x.shape[2:]).contiguous(memory_format=_form(x))
+    _magnitude[plan.grid](x, y, *plan.sizes, **plan.constants)
+    return y
+
+
+def magnitude_backward(grad: Tensor, x: Tensor, streams: Streams) -> Tensor:
+    """∂x of `magnitude`: the gradient along z/|z|, and 0 where z is 0."""
+    plan, x = _plan(x, streams, 0.0)
+    grad_x = torch.empty_like(x)
+    grad = grad.contiguous(memory_format=_form(x))
+    _magnitude_backward[plan.grid](x, grad, grad_x, *plan.sizes, **plan.constants)
+    return grad_x
+
+
+def halve(x: Tensor) -> Tensor:
+    """`hnets.functional.halve2d`."""
+    x = x.contiguous()
+    height, width = x.shape[2:]
+    y = x.new_empty(*x.shape[:2], (height + 1) // 2, (width + 1) // 2)
+    real = tl.float64 if x.dtype == torch.float64 else tl.float32
+    _halve[(triton.cdiv(y.numel(), _TILE),)](
+        x, y, y.numel(), height, width, *y.shape[2:], REAL=real, BLOCK=_TILE
+    )
+    return y
+
+
+def spread(grad: Tensor, shape: torch.Size) -> Tensor:
+    """The transpose of `halve`: its gradient, for an input of ``shape``."""
+    grad = grad.contiguous()
+    grad_x = grad.new_empty(shape)
+    real = tl.float64 if grad.dtype == torch.float64 else tl.float32
+    _spread[(triton.cdiv(grad_x.numel(), _TILE),)](
+        grad, grad_x, grad_x.numel(), *shape[2:], *grad.shape[2:], REAL=real, BLOCK=_TILE
+    )
+    return grad_x
+
+
 def assemble(
     radial: Tensor,
     phase: Tensor,
@@ -156,6 +200,11 @@ def assemble_backward(
     return grad_radial, grad_phase
 
 
+def _form(x: Tensor) -> torch.memory_format:
+    last = not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+    return torch.channels_last if last else torch.contiguous_format
+
+
 class _Plan(NamedTuple):
     grid: tuple[int, int]
     sizes: tuple[Any, ...]
@@ -164,9 +213,9 @@ class _Plan(NamedTuple):
 
 def _plan(x: Tensor, streams: Streams, eps: float, *others: Tensor) -> tuple[Any, ...]:
     """How to launch, and the tensors, brought to the memory format of the first if need be."""
-    last = not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-    form = torch.channels_last if last else torch.contiguous_format
+    form = _form(x)
     tensors = (t.contiguous(memory_format=form) for t in (x, *others))
+    last = form == torch.channels_last
     return _planned(x.shape, x.dtype, x.device, last, streams, eps), *tensors
 
 
@@ -321,6 +370,100 @@ def _backward(
 
 
 @triton.jit
+def _field(
+    pixels, fields, LAST: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """Where the numbers of a tile's fields lie, if there is one for each field and pixel."""
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    f = (tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F))[:, None]
+    image, pixel = (n // pixels).to(tl.int64)[None, :], (n % pixels)[None, :]
+    start = image * fields * pixels + (pixel * fields if LAST else pixel)
+    return start + f * (1 if LAST else pixels)
+
+
+@triton.jit
+def _magnitude(
+    x, y,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    _, re, im, has_re, has_im = _tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    at = _field(pixels, fields, LAST, BLOCK_F, BLOCK_N)
+    tl.store(y + at, tl.sqrt(a * a + b * b), mask=has_re)
+
+
+@triton.jit
+def _magnitude_backward(
+    x, grad, grad_x,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    _, re, im, has_re, has_im = _tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    at = _field(pixels, fields, LAST, BLOCK_F, BLOCK_N)
+    power = a * a + b * b
+    factor = tl.load(grad + at, mask=has_re, other=0).to(REAL)
+    factor = tl.where(power > 0, factor * tl.rsqrt(tl.where(power > 0, power, 1)), 0)
+    tl.store(grad_x + re, a * factor, mask=has_re)
+    tl.store(grad_x + im, b * factor, mask=has_im)
+
+
+@triton.jit
+def _halve(x, y, total, height, width, rows, columns, REAL: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < total
+    i, j, plane = at % columns, at // columns % rows, (at // columns // rows).to(tl.int64)
+    odd_height, odd_width = height % 2, width % 2
+    sum = tl.zeros((BLOCK,), REAL)
+    for k in tl.static_range(3):  # rows of weight 1, 2 and 1 if they are odd, 2, 2 and 0 if even
+        row = tl.minimum(tl.maximum(2 * j - odd_height + k, 0), height - 1)
+        down = 2 - odd_height if k == 0 else (2 if k == 1 else odd_height)
+        for m in tl.static_range(3):
+            column = tl.minimum(tl.maximum(2 * i - odd_width + m, 0), width - 1)
+            across = 2 - odd_width if m == 0 else (2 if m == 1 else odd_width)
+            there = inside & (down * across > 0)
+            value = tl.load(x + (plane * height + row) * width + column, mask=there, other=0)
+            sum += value.to(REAL) * (down * across)
+    tl.store(y + at, sum / 16, mask=inside)
+
+
+@triton.jit
+def _taps(at, side):
+    """The half pixels that a pixel is part of, the first and the next, and four times how much."""
+    odd = side % 2
+    ends = (at == 0).to(tl.int32) + (at == side - 1).to(tl.int32)
+    first = tl.where(odd == 1, tl.where(at % 2 == 1, 1, 2 + ends), 2)
+    return at // 2, first, odd * (at % 2)
+
+
+@triton.jit
+def _spread(
+    grad, grad_x, total, height, width, rows, columns, REAL: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < total
+    plane = (at // width // height).to(tl.int64)
+    j, above, below = _taps(at // width % height, height)
+    i, left, right = _taps(at % width, width)
+    start = grad + (plane * rows + j) * columns + i
+    sum = tl.load(start, mask=inside, other=0).to(REAL) * (above * left)
+    sum += tl.load(start + 1, mask=inside & (right > 0), other=0).to(REAL) * (above * right)
+    low = inside & (below > 0)
+    sum += tl.load(start + columns, mask=low, other=0).to(REAL) * (below * left)
+    sum += tl.load(start + columns + 1, mask=low & (right > 0), other=0).to(REAL) * (below * right)
+    tl.store(grad_x + at, sum / 16, mask=inside)
+
+
+@triton.jit
 def _totals(sums, blocks, fields):
     """16 fields of a program, and their two sums over all blocks."""
     f = tl.program_id(0) * 16 + tl.arange(0, 16)
@@ -429,7 +572,7 @@ def _assemble_backward(
     )
     by_cos = tl.zeros((16, WIDE), tl.float32)
     by_sin = tl.zeros((16, WIDE), tl.float32)
-    for start in range(0, ACROSS, 64):
+    for start in tl.static_range(0, ACROSS, 64):  # unrolled: the loads need not wait
         where = (start + tl.arange(0, 64))[None, :]
         at = grad + _place(pair, where, into, out, IN_PARTS, PIXELS)
         g = tl.load(at, mask=(pair < pairs)[:, None] & (where < ACROSS), other=0)

@@ -28,7 +28,7 @@ from hnets.streams import Streams
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["batch_magnitude_relu", "magnitude_relu", "usable"]
+__all__ = ["batch_magnitude_relu", "halve", "magnitude", "magnitude_relu", "spread", "usable"]
 
 _HAS_TRITON = find_spec("triton") is not None
 
@@ -72,6 +72,24 @@ def batch_magnitude_relu(
     """The same with scale and shift from batch statistics; also mean, variance and their count."""
     y, mean, var, count = _BatchMagnitudeReLU.apply(x, weight, bias, streams, norm_eps, eps, group)
     return y, mean, var, count
+
+
+def magnitude(x: Tensor, streams: Streams) -> Tensor:
+    """|z| of every field, in one pass over a tensor on CUDA."""
+    lengths: Tensor = _Magnitude.apply(x, streams)
+    return lengths
+
+
+def halve(x: Tensor) -> Tensor:
+    """`hnets.functional.halve2d` on CUDA, without a gradient."""
+    halved: Tensor = _triton().halve(x)
+    return halved
+
+
+def spread(grad: Tensor, shape: torch.Size) -> Tensor:
+    """The transpose of `halve`."""
+    grad_x: Tensor = _triton().spread(grad, shape)
+    return grad_x
 
 
 def assembles(radial: Tensor) -> bool:
@@ -136,6 +154,23 @@ class _Assemble(torch.autograd.Function):
             return *_differentiable(tensors[:2], again, grads[0]), None, None, None, None
         backward = _backend(grads[0]).assemble_backward
         return *backward(grads[0], *tensors, *ctx.sizes), None, None, None, None
+
+
+class _Magnitude(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, streams: Streams) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.streams = streams
+        lengths: Tensor = _triton().magnitude(x, streams)
+        return lengths
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            again = plain.magnitude(x, ctx.streams)
+            return *_differentiable((x,), again, grads[0]), None
+        return _triton().magnitude_backward(grads[0], x, ctx.streams), None
 
 
 class _MagnitudeReLU(torch.autograd.Function):

@@ -45,9 +45,9 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
 
     Exact, with a gradient of zero where z is zero.
     """
-    power = squared(x, streams)
-    zero = power == 0
-    return power.masked_fill(zero, 1).sqrt().masked_fill(zero, 0).to(x.dtype)
+    if x.device.type == "cuda" and fused.usable(x):
+        return fused.magnitude(x, streams)
+    return plain.magnitude(x, streams)
 
 
 def modrelu(

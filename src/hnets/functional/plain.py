@@ -18,7 +18,7 @@ from hnets.streams import Streams
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["assemble", "batch_magnitude_relu", "fold_batch_norm", "magnitude_relu"]
+__all__ = ["assemble", "batch_magnitude_relu", "fold_batch_norm", "magnitude", "magnitude_relu"]
 
 
 def assemble(
@@ -38,6 +38,13 @@ def assemble(
     out_parts, out, in_parts, into = shape
     kernel = (coefficients @ assembly).view(out, into, out_parts, in_parts, pixels)
     return kernel.permute(2, 0, 3, 1, 4).reshape(out_parts * out, in_parts * into, pixels)
+
+
+def magnitude(x: Tensor, streams: Streams) -> Tensor:
+    """|z| of every field, with a gradient of zero where z is zero."""
+    power = squared(x, streams)
+    zero = power == 0
+    return power.masked_fill(zero, 1).sqrt().masked_fill(zero, 0).to(x.dtype)
 
 
 def magnitude_relu(

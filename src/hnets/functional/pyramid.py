@@ -29,10 +29,21 @@ def pad_to_halve(x: Tensor, times: int) -> Tensor:
     >>> pad_to_halve(torch.zeros(1, 1, 24, 321), 4).shape
     torch.Size([1, 1, 32, 321])
     """
-    down, across = (-(side - side % 2) % 2**times // 2 for side in x.shape[2:])
+    down, across = (_margin(side, 2 ** (times - 1)) for side in x.shape[2:])
     if not torch.compiler.is_compiling() and not down and not across:
         return x
     return F.pad(x, (across, across, down, down), mode="replicate")
+
+
+def _margin(side: int, step: int) -> int:
+    """Pixels at either end that make the half of an even side, or of one less, a multiple."""
+    half = side // 2
+    return (half + step - 1) // step * step - half
+
+
+def _odd(side: int) -> int:
+    """``side % 2`` in a form that sides of exported graphs, which are formulas, cancel in."""
+    return side - side // 2 * 2
 
 
 def crop(x: Tensor, height: int, width: int) -> Tensor:
@@ -68,7 +79,7 @@ def _evened(x: Tensor, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
 
     For graphs that do not know which sides are odd, and may not ask: nothing branches.
     """
-    odds = [side % 2 for side in x.shape[2:]]
+    odds = [_odd(side) for side in x.shape[2:]]
     x = F.pad(x, (odds[1], odds[1], odds[0], odds[0]), mode="replicate")
     for dim, odd in enumerate(odds, start=2):
         length = x.shape[dim] - odd
@@ -95,6 +106,8 @@ class _Spread(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, grad: Tensor, shape: torch.Size) -> Tensor:
+        if grad.device.type == "cuda":
+            return fused.spread(grad, shape)
         grad_x = grad.new_empty(shape)
         columns = grad_x.new_empty(*grad.shape[:3], shape[3])
         share = (grad * _share(shape)).transpose(2, 3)
@@ -109,6 +122,8 @@ class _Spread(torch.autograd.Function):
 
 
 def _halved(x: Tensor) -> Tensor:
+    if x.device.type == "cuda":
+        return fused.halve(x)
     # Whole rows first: their sums are vectorised, and leave less for the strided ones.
     rows = _halve_rows(x)
     return _halve_rows(rows.transpose(2, 3)).transpose(2, 3).mul_(_share(x.shape))
