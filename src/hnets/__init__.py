@@ -1,13 +1,20 @@
 """Harmonic Networks: convolutions that turn when their input turns."""
 
+from typing import TYPE_CHECKING, Any
+
 from hnets import export, functional, models, nn, testing
 from hnets.cost import cost, matching_width
 from hnets.export import freeze
 from hnets.models import create_model
 from hnets.streams import Stream, Streams
 
+if TYPE_CHECKING:
+    from hnets.predict import BoundaryDetector, DigitClassifier
+
 __version__ = "0.1.0"
 __all__ = [
+    "BoundaryDetector",
+    "DigitClassifier",
     "Stream",
     "Streams",
     "cost",
@@ -20,3 +27,12 @@ __all__ = [
     "nn",
     "testing",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs Pillow, imported when it is first asked for."""
+    if name in ("BoundaryDetector", "DigitClassifier"):
+        from hnets import predict
+
+        return getattr(predict, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,16 @@ Everything heavy is imported by the command that needs it.
 """
 
 # A module's commands join the app when it is imported.
-from hnets.cli import boundaries, digits, look, quickstart, reproduce, search, train  # noqa: F401
+from hnets.cli import (  # noqa: F401
+    boundaries,
+    digits,
+    edges,
+    look,
+    quickstart,
+    reproduce,
+    search,
+    train,
+)
 from hnets.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -15,7 +15,7 @@ import typer
 import hnets
 from hnets.errors import InputError
 
-__all__ = ["app", "figure_file", "main", "make_folder", "whole"]
+__all__ = ["app", "complain", "figure_file", "main", "make_folder", "whole"]
 
 app = typer.Typer(
     help="Harmonic Networks: convolutions that turn when their input turns.",
@@ -53,8 +53,13 @@ def _complaint(error: Any) -> str:
     return f"{message}; see {error.ctx.command_path if error.ctx else 'hnets'} --help"
 
 
-def _stop(message: str, code: int) -> NoReturn:
+def complain(message: str) -> None:
+    """Say in one line on stderr what is wrong."""
     typer.echo(f"hnets: {' '.join(message.split())}", err=True)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    complain(message)
     sys.exit(code)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hnets.cli.app import app, figure_file
+from hnets.cli.sources import find_pictures
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["digits"]
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".gif", ".bmp")
 DRAWN = 24
 """Pictures that one figure holds."""
 SHOWN = 480
@@ -29,7 +29,7 @@ SHOWN = 480
 @app.command()
 def digits(
     images: Annotated[
-        list[Path], typer.Argument(metavar="IMAGE", help="Pictures, or folders of pictures.")
+        list[str], typer.Argument(metavar="IMAGE", help="Pictures, folders, or patterns.")
     ],
     out: Annotated[
         Path, typer.Option(help="Figure to write: .png, .svg or .pdf.")
@@ -47,7 +47,7 @@ def digits(
     from hnets.pictures import read_picture
     from hnets.predict import DigitClassifier
 
-    paths = list(_files(images))
+    paths = [path for given in images for path in find_pictures(given)]
     if figure:
         figure_file(out)
         with inspect.style():  # before any work: is there something to draw with?
@@ -70,22 +70,6 @@ def digits(
         path = inspect.save(inspect.digits_figure(found[:DRAWN]), out, compact=True)
         which = f", with the first {DRAWN} of {len(found)} pictures" if found[DRAWN:] else ""
         typer.echo(f"wrote {path}{which}", err=as_json)
-
-
-def _files(given: Sequence[Path]) -> Iterator[Path]:
-    """The pictures, those of a folder in the order of their names."""
-    for path in given:
-        if not path.is_dir():
-            yield path
-            continue
-        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
-        if not inside:
-            raise typer.BadParameter(
-                f"there is no picture in the folder {path}; expected files that end in "
-                f"{', '.join(SUFFIXES)}",
-                param_hint="IMAGE",
-            )
-        yield from inside
 
 
 def _facts(path: Path, turning: Turning) -> dict[str, Any]:

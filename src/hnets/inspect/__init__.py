@@ -6,6 +6,14 @@ Figures need matplotlib (``pip install "hnets[plot]"``); arrays of colours need 
 from hnets.inspect.ablation import Curve, ablation_figure
 from hnets.inspect.accuracy import AnsweredPicture, accuracy_figure
 from hnets.inspect.digits import TurnedDigit, digits_figure
+from hnets.inspect.edges import (
+    edges_figure,
+    edges_picture,
+    orientation_colours,
+    orientation_picture,
+    orientation_wheel,
+    overlay_picture,
+)
 from hnets.inspect.figures import FORMATS, save, style
 from hnets.inspect.harmonics import circular_harmonic, harmonics_figure
 from hnets.inspect.phase import colour_wheel, phase_colours
@@ -22,7 +30,13 @@ __all__ = [
     "circular_harmonic",
     "colour_wheel",
     "digits_figure",
+    "edges_figure",
+    "edges_picture",
     "harmonics_figure",
+    "orientation_colours",
+    "orientation_picture",
+    "orientation_wheel",
+    "overlay_picture",
     "phase_colours",
     "save",
     "style",
