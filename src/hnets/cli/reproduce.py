@@ -13,7 +13,7 @@ from hnets.cli.train import Changes, Device
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["ablation", "reproduce", "table1"]
+__all__ = ["ablation", "reproduce", "table1", "table2"]
 
 reproduce = typer.Typer(help="The paper's tables and figures, as they ship or trained again.")
 app.add_typer(reproduce, name="reproduce")
@@ -69,6 +69,55 @@ def table1(
         with joined(device) as team:
             console = Console(quiet=not team.leads)
             results = dict(paper.train_recipes(recipes, seeds, out, team, resume, console))
+    else:
+        results = {name: found for name in chosen if (found := store.read(name)) is not None}
+    console.print(table.rich_table(results))
+    console.print(table.NOTE, highlight=False)
+    _write(page, console)
+
+
+@reproduce.command()
+def table2(
+    train: Train = False,
+    rows: Annotated[
+        str, typer.Option(help="Recipes to show or train, with commas between; else all.")
+    ] = "",
+    seeds: Seeds = 3,
+    changes: Changes = None,
+    thresholds: Annotated[
+        int, typer.Option(parser=whole(1, 999), metavar="1..999", help="Of the benchmark.")
+    ] = 99,
+    out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
+        "runs/table2"
+    ),
+    resume: Resume = False,
+    device: Device = None,
+    page: Page = None,
+) -> None:
+    """Table 2: boundaries on BSDS500, beside the published scores.
+
+    With --train every row is trained again, minutes on a GPU, and then scored on the
+    test photographs, some minutes a network on two cores. A training can be scored on
+    another machine: copy its folder there and add --resume.
+    """
+    from rich.console import Console
+
+    from hnets import reproduce as paper
+    from hnets.reproduce import store
+    from hnets.reproduce import table2 as table
+    from hnets.train import joined, read_recipe
+
+    known = [row.recipe for row in paper.TABLE2 if row.recipe]
+    chosen = _chosen(rows, known)
+    console = Console()
+    if train:
+        recipes = {name: read_recipe(name, changes or []) for name in chosen}
+        make_folder(out)
+        with joined(device) as team:
+            console = Console(quiet=not team.leads)
+            results = dict(paper.train_recipes(recipes, seeds, out, team, resume, console))
+            if team.leads:
+                results = paper.score_results(results, out, team.device, thresholds, console)
     else:
         results = {name: found for name in chosen if (found := store.read(name)) is not None}
     console.print(table.rich_table(results))

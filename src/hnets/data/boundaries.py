@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hnets.data import bsds
@@ -23,6 +25,8 @@ __all__ = ["BSDS500", "BoundarySet", "load_boundaries"]
 BSDS500 = "bsds500"
 """The name of the set in recipes."""
 SIZE = (321, 481)
+REACH = 2
+"""Pixels. People who mean the same boundary seldom draw the same pixels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,8 @@ class BoundarySet:
     """(n, 3, height, width), uint8."""
     votes: Tensor
     """(n, height, width), uint8: how many people drew a boundary there."""
+    near: Tensor
+    """(n, height, width), uint8: how many drew one within `REACH` pixels."""
     people: Tensor
     """(n,), uint8: how many there were."""
     transposed: Tensor
@@ -54,7 +60,7 @@ class BoundarySet:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of photographs and votes."""
-        parts = (self.images, self.votes, self.people, self.transposed)
+        parts = (self.images, self.votes, self.near, self.people, self.transposed)
         return sha256([part.numpy() for part in parts])
 
     def to(self, device: torch.device | str) -> BoundarySet:
@@ -70,6 +76,7 @@ class BoundarySet:
             self,
             images=change(self.images),
             votes=change(self.votes),
+            near=change(self.near),
             people=change(self.people),
             transposed=change(self.transposed),
         )
@@ -89,7 +96,10 @@ def load_boundaries(
     pictures = np.concatenate([pictures for pictures, _ in parts])
     facts = torch.from_numpy(np.concatenate([facts for _, facts in parts]))
     planes = torch.from_numpy(pictures)
-    return BoundarySet(planes[:, :3], planes[:, 3], facts[:, 0], facts[:, 1].bool(), BSDS500, split)
+    people, transposed = facts[:, 0], facts[:, 1].bool()
+    return BoundarySet(
+        planes[:, :3], planes[:, 3], planes[:, 4], people, transposed, BSDS500, split
+    )
 
 
 def _part(split: str, root: str | os.PathLike[str] | None, progress: Progress | None) -> Arrays:
@@ -98,8 +108,8 @@ def _part(split: str, root: str | os.PathLike[str] | None, progress: Progress | 
 
 
 def _source(photos: Sequence[Photo]) -> str:
-    """A checksum of the official files."""
-    total = hashlib.sha256()
+    """A checksum of the official files, and of what is made of them."""
+    total = hashlib.sha256(f"near {REACH}".encode())
     for photo in photos:
         total.update(photo.image_path.read_bytes())
         total.update(photo.truth_path.read_bytes())
@@ -107,14 +117,13 @@ def _source(photos: Sequence[Photo]) -> str:
 
 
 def _read(photos: Sequence[Photo], split: str, progress: Progress | None) -> Arrays:
-    """Red, green, blue and votes, (n, 4, height, width); and people and whether transposed."""
-    pictures = np.empty((len(photos), 4, *SIZE), np.uint8)
+    """Red, green, blue, votes and near, (n, 5, height, width); people and whether transposed."""
+    pictures = np.empty((len(photos), 5, *SIZE), np.uint8)
     facts = np.empty((len(photos), 2), np.uint8)
     for number, photo in enumerate(photos):
         drawn = photo.boundaries()
-        planes = np.concatenate(
-            [photo.image().transpose(2, 0, 1), drawn.sum(0, dtype=np.uint8)[None]]
-        )
+        votes, near = (who.sum(0, dtype=np.uint8) for who in (drawn, _grown(drawn)))
+        planes = np.concatenate([photo.image().transpose(2, 0, 1), votes[None], near[None]])
         upright = planes.shape[1:] == SIZE[::-1]
         if upright:
             planes = planes.transpose(0, 2, 1)
@@ -128,3 +137,14 @@ def _read(photos: Sequence[Photo], split: str, progress: Progress | None) -> Arr
         if progress is not None:
             progress(f"reading BSDS500 {split}", number + 1, len(photos))
     return pictures, facts
+
+
+def _grown(drawn: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Everything within `REACH` pixels of what is drawn, (people, height, width)."""
+    height, width = drawn.shape[1:]
+    wide = np.pad(drawn, ((0, 0), (REACH, REACH), (REACH, REACH)))
+    grown = drawn.copy()
+    for down, across in itertools.product(range(2 * REACH + 1), repeat=2):
+        if (down - REACH) ** 2 + (across - REACH) ** 2 <= REACH**2:
+            grown |= wide[:, down : down + height, across : across + width]
+    return grown

@@ -2,15 +2,19 @@
 
 from hnets.reproduce.ablation import METHODS, SIZES, train_ablation
 from hnets.reproduce.page import page, write_page
-from hnets.reproduce.rows import TABLE1, Row
+from hnets.reproduce.rows import TABLE1, TABLE2, BoundaryRow, Row
+from hnets.reproduce.scoring import score_results
 from hnets.reproduce.training import train_recipes
 
 __all__ = [
     "METHODS",
     "SIZES",
     "TABLE1",
+    "TABLE2",
+    "BoundaryRow",
     "Row",
     "page",
+    "score_results",
     "train_ablation",
     "train_recipes",
     "write_page",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["TABLE1", "Row"]
+__all__ = ["TABLE1", "TABLE2", "BoundaryRow", "Row"]
 
 
 @dataclass(frozen=True)
@@ -29,3 +29,31 @@ TABLE1 = (
     Row("H-Net", 1.69, "rotmnist-r-hnet"),
 )
 """Rotated MNIST, as the paper has it; the published numbers are on the original data."""
+
+
+@dataclass(frozen=True)
+class BoundaryRow:
+    """One method of the table of boundaries."""
+
+    method: str
+    ods: float
+    ois: float
+    """As published."""
+    parameters: str = ""
+    recipe: str = ""
+    """The shipped recipe; empty where the published scores stand alone."""
+
+
+TABLE2 = (
+    BoundaryRow("HED, half width", 0.640, 0.650, "2,346k", "bsds500-hed"),
+    BoundaryRow("HED, few parameters", 0.697, 0.709, "115k", "bsds500-hed-low"),
+    BoundaryRow("Kivinen et al.", 0.702, 0.715),
+    BoundaryRow("H-DSN", 0.726, 0.742, "116k", "bsds500-hdsn"),
+    BoundaryRow("CSCNN †", 0.741, 0.759),
+    BoundaryRow("DeepEdge †", 0.753, 0.772),
+    BoundaryRow("N4-Fields †", 0.753, 0.769),
+    BoundaryRow("DeepContour †", 0.756, 0.773),
+    BoundaryRow("HED †", 0.782, 0.804, "2,346k"),
+    BoundaryRow("DCNN + sPb †", 0.813, 0.831),
+)
+"""BSDS500, as the paper has it; † pretrained on ImageNet."""

@@ -30,6 +30,7 @@ PORTION = 10
 REACH = 4
 """Pixels by which a boundary may be off in `tolerant_error`: 0.0075 of a photograph's diagonal."""
 LEVELS = 100
+ON, UNSURE = 5, 2
 
 
 @dataclass(frozen=True)
@@ -38,18 +39,16 @@ class Boundaries:
 
     images: Tensor
     """(n, 3, height, width), uint8."""
-    votes: Tensor
-    """(n, height, width), uint8."""
-    people: Tensor
-    """(n,), float32: how many there were."""
+    labels: Tensor
+    """(n, height, width), uint8, as `consensus` makes them."""
     rules: recipes.Boundaries = field(default_factory=recipes.Boundaries)
     augment: Augment = field(default_factory=Augment)
 
     @classmethod
     def of(cls, recipe: Recipe, data: BoundarySet) -> Boundaries:
         """What a recipe learns from a data set."""
-        people = data.people.float()
-        return cls(data.images, data.votes, people, recipe.boundaries, recipe.augment)
+        labels = consensus(data, recipe.boundaries)
+        return cls(data.images, labels, recipe.boundaries, recipe.augment)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -67,17 +66,15 @@ class Boundaries:
     def loss(self, model: nn.Module, rows: Tensor, changes: Tensor | None) -> Tensor:
         """The sum of the losses of some of the photographs."""
         images = self.images.index_select(0, rows).float() / 255
-        people = self.people.index_select(0, rows)
-        share = self.votes.index_select(0, rows).float()[:, None] / people[:, None, None, None]
+        labels = self.labels.index_select(0, rows).float()[:, None]
         if changes is not None:
             own = changes.index_select(0, rows)
             # Beyond its border a photograph goes on as its mirror image, and so do its boundaries.
             images = augment.move(images, own, "bicubic", "reflection").clamp(0, 1)
             images = augment.tone(images, own)
-            share = augment.move(share, own, "bilinear", "reflection")
-        truth, counted = consensus(share, people, self.rules)
+            labels = augment.move(labels, own, "bilinear", "reflection")
         logits = _network(model).logits(images).float()
-        return boundary_loss(logits, truth, counted, self.rules).sum()
+        return boundary_loss(logits, labels, self.rules).sum()
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module) -> Errors:
@@ -86,12 +83,10 @@ class Boundaries:
         model.eval()
         loss, hits = torch.zeros((), device=self.images.device), _Hits(self.images.device)
         for rows in torch.arange(len(self), device=self.images.device).split(PORTION):
-            people = self.people[rows]
-            share = self.votes[rows].float()[:, None] / people[:, None, None, None]
-            truth, counted = consensus(share, people, self.rules)
+            labels = self.labels[rows].float()[:, None]
             logits = _network(model).logits(self.images[rows].float() / 255).float()
-            loss += boundary_loss(logits, truth, counted, self.rules).sum()
-            hits.add(logits[:, -1:].sigmoid(), truth)
+            loss += boundary_loss(logits, labels, self.rules).sum()
+            hits.add(logits[:, -1:].sigmoid(), (labels == ON).float())
         model.train(before)
         return Errors(hits.error(), float(loss) / len(self))
 
@@ -105,39 +100,38 @@ def _network(model: nn.Module) -> SideNetwork:
     return model
 
 
-def consensus(
-    share: Tensor, people: Tensor, rules: recipes.Boundaries
-) -> tuple[Tensor, Tensor | None]:
-    """Where there is a boundary, and where that is sure enough to count; None for everywhere.
+def consensus(data: BoundarySet, rules: recipes.Boundaries) -> Tensor:
+    """What is taught at each pixel, ``(n, height, width)``: 0, `ON`, or nothing where `UNSURE`."""
+    people = data.people[:, None, None].float()
+    if rules.labels == "people":
+        return (data.votes >= rules.people).byte() * ON
+    votes = data.near if rules.labels == "near" else data.votes
+    agreed = votes >= rules.share * people - 1e-4
+    return torch.where(agreed, ON, UNSURE).byte() * (data.votes > 0)
 
-    ``share`` is that of the people who drew one, ``(n, 1, height, width)``.
+
+def boundary_loss(logits: Tensor, labels: Tensor, rules: recipes.Boundaries) -> Tensor:
+    """The loss of each photograph, ``(n,)``, over all answers ``(n, answers, height, width)``.
+
+    Labels ``(n, 1, height, width)`` may lie between those of `consensus`, where boundaries were
+    resampled: one that was `ON` is half of that or more at its nearest pixels, and one that was
+    `UNSURE` never is.
     """
-    if rules.share:
-        truth = share >= rules.share - 1e-6
-        return truth.float(), (truth | (share <= 0)).float()
-    # Half a vote less: votes that were resampled with the picture are no whole numbers.
-    return (share * people[:, None, None, None] >= rules.people - 0.5).float(), None
-
-
-def boundary_loss(
-    logits: Tensor, truth: Tensor, counted: Tensor | None, rules: recipes.Boundaries
-) -> Tensor:
-    """The loss of each photograph, ``(n,)``, over all answers ``(n, answers, height, width)``."""
+    truth = (labels > ON / 2 - 1e-3).float()
+    counted = truth + (labels < UNSURE / 8).float()
     pixels = logits.shape[2] * logits.shape[3]
-    total = pixels if counted is None else counted.sum((2, 3), keepdim=True)
+    total = counted.sum((2, 3), keepdim=True)
     part = truth.sum((2, 3), keepdim=True) / total  # of the pixels that count: the boundaries
-    weight = truth * (1 - part) ** rules.balance + (1 - truth) * part**rules.balance
-    if counted is not None:
-        weight = weight * counted
+    weight = truth * (1 - part) ** rules.balance + (counted - truth) * part**rules.balance
     # −log p is softplus(−logit) on a boundary and softplus(logit) off one.
     entropy = F.softplus(logits) - truth * logits
-    loss = (entropy * weight).sum((1, 2, 3)) / pixels
+    loss = (entropy * weight).sum((2, 3)) / pixels
     if rules.sparsity:
-        answers = logits.sigmoid() if counted is None else logits.sigmoid() * counted
-        mean = (answers.sum((2, 3), keepdim=True) / total).clamp(1e-6, 1 - 1e-6)
+        mean = (logits.sigmoid() * counted).sum((2, 3), keepdim=True) / total
+        mean = mean.clamp(1e-6, 1 - 1e-6)
         held = -part * mean.log() - (1 - part) * (1 - mean).log()
-        loss = loss + rules.sparsity * held.sum((1, 2, 3))
-    return loss
+        loss = loss + rules.sparsity * held.sum((2, 3))
+    return rules.sides * loss[:, :-1].sum(1) + loss[:, -1]
 
 
 def tolerant_error(answers: Tensor, truth: Tensor) -> float:

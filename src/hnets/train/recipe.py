@@ -94,21 +94,27 @@ class Augment:
 class Boundaries:
     """What a network that finds boundaries learns from what several people drew."""
 
+    labels: Literal["people", "share", "near"] = "people"
+    """What is a boundary. ``people``: what at least so many people drew, and all else is none, as
+    in the paper's authors' code. ``share``: what at least this share of the people drew; where
+    fewer did, nothing is learned, as in later work. ``near``: what anyone drew, if at least this
+    share of the people drew something within two pixels; where fewer did, nothing is learned."""
     people: int = 3
-    """A boundary is what so many people drew or more, as in the paper's authors' code."""
-    share: float = 0.0
-    """Above 0, it is what this share of the people drew or more, and where fewer drew one, nothing
-    is learned, as in later work; ``people`` then says nothing."""
+    share: float = 0.3
     balance: float = 1.0
     """1 gives the pixels on boundaries and those off them the same weight in all, 0 gives the same
     weight to each pixel; between, something between."""
+    sides: float = 1.0
+    """Weight of the loss of each side output; that of their fusion weighs 1. The less they are
+    asked to find boundaries by themselves, the more they are free to make up for one another."""
     sparsity: float = 0.1
     """Weight of the term that holds the mean of an answer to the share of boundary pixels."""
 
     def __post_init__(self) -> None:
         expect(self.people > 0, "boundaries.people", "people from 1 up", self.people)
-        expect(0 <= self.share <= 1, "boundaries.share", "a share from 0 to 1", self.share)
+        expect(0 < self.share <= 1, "boundaries.share", "a share from 0 to 1", self.share)
         expect(0 <= self.balance <= 1, "boundaries.balance", "0 to 1", self.balance)
+        expect(self.sides >= 0, "boundaries.sides", "0 or more", self.sides)
         expect(self.sparsity >= 0, "boundaries.sparsity", "0 or more", self.sparsity)
 
 
