@@ -58,6 +58,10 @@ class Boundaries:
         """None: the networks take any picture."""
         return {}
 
+    def check(self, model: nn.Module) -> None:
+        """Raise an `InputError` unless the network finds boundaries."""
+        _network(model)
+
     def draw(self, generator: torch.Generator) -> Tensor | None:
         """The changes to each photograph, as the recipe says."""
         height, width = self.images.shape[-2:]
@@ -94,8 +98,8 @@ class Boundaries:
 def _network(model: nn.Module) -> SideNetwork:
     if not isinstance(model, SideNetwork):
         raise InputError(
-            f"[model] expected a network that finds boundaries, such as hdsn, got one of type "
-            f"{type(model).__name__}; or train it on another data set"
+            f"[model] expected a network that finds boundaries, such as hdsn, for data with "
+            f"boundaries, got a {type(model).__name__}"
         )
     return model
 

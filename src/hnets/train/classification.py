@@ -45,6 +45,9 @@ class Classification:
         """The channels of the pictures, and the number of classes."""
         return {"in_channels": self.images.shape[1], "classes": self.classes}
 
+    def check(self, model: nn.Module) -> None:
+        """Nothing: a network that was built with a number of classes has an answer for each."""
+
     def draw(self, generator: torch.Generator) -> Tensor | None:
         """The changes to each picture, as the recipe says."""
         height, width = self.images.shape[-2:]

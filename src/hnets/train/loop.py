@@ -233,9 +233,15 @@ def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
     torch.manual_seed(seed)
     options: dict[str, Any] = {**task.options, **recipe.model.options}
     try:
-        return create_model(recipe.model.name, **options)
-    except (TypeError, ValueError) as error:
+        model = create_model(recipe.model.name, **options)
+    except TypeError as error:
+        raise InputError(
+            f"[model] {recipe.model.name} does not fit {recipe.data.name}: {error}"
+        ) from None
+    except ValueError as error:
         raise InputError(f"[model] {error}") from None
+    task.check(model)
+    return model
 
 
 def _prepare(recipe: Recipe, team: Team) -> None:

@@ -30,6 +30,10 @@ class Task(Protocol):
         """Options of `hnets.create_model` that these examples ask for."""
         ...
 
+    def check(self, model: nn.Module) -> None:
+        """Raise an `InputError` for a network that is made for something else."""
+        ...
+
     def draw(self, generator: torch.Generator) -> Tensor | None:
         """What an epoch changes in each example, one row each; None for nothing."""
         ...
