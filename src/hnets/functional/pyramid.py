@@ -49,6 +49,9 @@ def _odd(side: int) -> int:
 def crop(x: Tensor, height: int, width: int) -> Tensor:
     """The middle of ``(batch, channels, height, width)``: the inverse of `pad_to_halve`."""
     top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
+    if torch.compiler.is_compiling():  # whether a view is of all of it would bind a graph to sizes
+        rows, columns = (torch.arange(side, device=x.device) for side in (height, width))
+        return x.index_select(2, rows + top).index_select(3, columns + left)
     return x[:, :, top : top + height, left : left + width]
 
 
@@ -59,7 +62,7 @@ def halve2d(x: Tensor) -> Tensor:
     tensor([[[[1., 7.]]]])
     """
     if not fused.usable(x):
-        return F.avg_pool2d(_evened(x, lambda a, b: (a + b) / 2), 2)
+        return _halve_any(x, F.avg_pool2d, lambda a, b: (a + b) / 2)
     if x.shape[2] % 2 == x.shape[3] % 2 == 0:
         return mean_pool2d(x, 2)
     halved: Tensor = _Halve.apply(x) if torch.is_grad_enabled() else _halved(x)
@@ -69,21 +72,27 @@ def halve2d(x: Tensor) -> Tensor:
 def halve_max2d(x: Tensor) -> Tensor:
     """Maxima in place of means, over the same pixels."""
     if torch.compiler.is_compiling():
-        return F.max_pool2d(_evened(x, torch.maximum), 2)
+        return _halve_any(x, F.max_pool2d, torch.maximum)
     odd_height, odd_width = x.shape[2] % 2, x.shape[3] % 2
     return F.max_pool2d(x, (2 + odd_height, 2 + odd_width), 2, (odd_height, odd_width))
 
 
-def _evened(x: Tensor, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Even sides as they are; along odd ones each pixel joined with the next, one pixel more.
+def _halve_any(
+    x: Tensor,
+    pool: Callable[[Tensor, tuple[int, int]], Tensor],
+    join: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """Halve without asking which sides are odd, for graphs that are to serve all.
 
-    For graphs that do not know which sides are odd, and may not ask: nothing branches.
+    The pairs of an odd side are laid from its one end and from its other, and what they give is
+    joined; those of an even side are the same either way.
     """
-    odds = [_odd(side) for side in x.shape[2:]]
-    x = F.pad(x, (odds[1], odds[1], odds[0], odds[0]), mode="replicate")
-    for dim, odd in enumerate(odds, start=2):
-        length = x.shape[dim] - odd
-        x = join(x.narrow(dim, 0, length), x.narrow(dim, odd, length))
+    down, across = (_odd(side) for side in x.shape[2:])
+    for pair, ends in (
+        ((2, 1), ((0, 0, down, 0), (0, 0, 0, down))),
+        ((1, 2), ((across, 0, 0, 0), (0, across, 0, 0))),
+    ):
+        x = join(*(pool(F.pad(x, end, mode="replicate"), pair) for end in ends))
     return x
 
 
@@ -163,7 +172,7 @@ def _spread_rows(halves: Tensor, rows: Tensor) -> None:
 
 
 def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
-    """Bilinear interpolation back to the size before ``times`` halvings.
+    """Bilinear interpolation back to the size before ``times`` halvings, or the middle of it.
 
     >>> enlarge2d(torch.tensor([[[[1.0, 7.0]]]]), 1, 3, 1)
     tensor([[[[1., 4., 7.]]]])
@@ -173,7 +182,7 @@ def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
         with torch.autocast(device, enabled=False):
             return enlarge2d(x.float(), height, width, times).to(x.dtype)
     if times == 0:
-        return x
+        return crop(x, height, width)
     down = _weights(height, x.shape[2], times, x)
     across = _weights(width, x.shape[3], times, x)
     return down @ x @ across.T

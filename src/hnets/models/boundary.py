@@ -67,15 +67,14 @@ class SideNetwork(nn.Module):
 
     def answers(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
         """The logits of the sides and the fusion from the maps of the stages."""
-        full = features[0].shape[2:]
         sides = torch.cat(
             [
-                F.enlarge2d(side(self.read(number, maps)), full[0], full[1], number)
+                F.enlarge2d(side(self.read(number, maps)), height, width, number)
                 for number, (side, maps) in enumerate(zip(self.sides, features, strict=True))
             ],
             dim=1,
         )
-        return F.crop(torch.cat([sides, self.fusion(sides)], dim=1), height, width)
+        return torch.cat([sides, self.fusion(sides)], dim=1)
 
     def logits(self, x: Tensor) -> Tensor:
         """``(batch, 6, height, width)``: those of the five sides, and of their fusion."""
@@ -163,7 +162,7 @@ class HED(SideNetwork):
 def _conv(into: int, out: int) -> nn.Conv2d:
     conv = nn.Conv2d(into, out, 3, padding=1)
     nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
-    nn.init.zeros_(conv.bias)
+    nn.init.zeros_(conv.get_parameter("bias"))
     return conv
 
 
