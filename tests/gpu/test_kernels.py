@@ -63,6 +63,65 @@ def test_magnitude_functions_agree_with_the_cpu_form(
         assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_magnitudes_and_their_gradients_agree_with_the_cpu(
+    layout: str, memory_format: torch.memory_format, dtype: torch.dtype
+) -> None:
+    streams = Streams(layout)
+    x = _inputs(layout, memory_format)[0].to(dtype)
+    x[0] = 0  # where the gradient is 0
+    twin = x.cuda().requires_grad_()
+    x = x.double().requires_grad_()
+    lengths, found = (hnets.functional.magnitude(z, streams) for z in (x, twin))
+    grad = torch.randn_like(lengths).to(dtype)
+    lengths.backward(grad.double())
+    found.backward(grad.cuda())
+    assert found.dtype == dtype
+    bound = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 5e-3}[dtype]
+    for got, expected in ((found, lengths), (twin.grad, x.grad)):
+        assert got is not None
+        assert expected is not None
+        assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
+        assert not got[0].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("size", [(1, 1), (1, 6), (8, 3), (33, 17), (321, 481)])
+def test_halving_and_its_gradient_agree_with_the_cpu(
+    size: tuple[int, int], dtype: torch.dtype
+) -> None:
+    x = torch.randn(2, 3, *size).to(dtype)
+    twin = x.cuda().requires_grad_()
+    x = x.double().requires_grad_()
+    half, found = hnets.functional.halve2d(x), hnets.functional.halve2d(twin)
+    grad = torch.randn_like(half).to(dtype)
+    half.backward(grad.double())
+    found.backward(grad.cuda())
+    bound = {torch.float32: 1e-6, torch.bfloat16: 5e-3}[dtype]
+    for got, expected in ((found, half), (twin.grad, x.grad)):
+        assert got is not None
+        assert expected is not None
+        assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
+
+
+@pytest.mark.parametrize("name", ["hdsn", "hed_low"])
+def test_boundary_networks_answer_as_on_the_cpu(name: str) -> None:
+    net = hnets.create_model(name)
+    twin = hnets.create_model(name).cuda()
+    twin.load_state_dict(net.state_dict())
+    x = torch.rand(2, 3, 49, 64)
+    loss, gpu_loss = net.logits(x).square().mean(), twin.logits(x.cuda()).square().mean()
+    loss.backward()
+    gpu_loss.backward()
+    torch.testing.assert_close(gpu_loss.cpu(), loss, rtol=1e-4, atol=1e-5)
+    for (key, a), b in zip(net.named_parameters(), twin.parameters(), strict=True):
+        assert a.grad is not None
+        assert b.grad is not None
+        assert (b.grad.cpu() - a.grad).norm() <= 5e-3 * a.grad.norm() + 1e-6, key
+
+
 @pytest.mark.parametrize("fields", [1, 16, 70])
 @pytest.mark.parametrize("blocks", [1, 64, 200])
 def test_statistics_fold_as_on_cpu(blocks: int, fields: int) -> None:
