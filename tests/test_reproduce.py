@@ -18,7 +18,7 @@ from hnets import reproduce, weights
 from hnets.data import load
 from hnets.errors import InputError
 from hnets.reproduce import ablation, store, table1
-from hnets.train import Team, read_recipe, shipped_recipes
+from hnets.train import Recipe, Team, read_recipe, shipped_recipes
 from hnets.train.classification import errors
 from hnets.train.record import summarise
 from hnets.train.svm import train_svm
@@ -42,7 +42,8 @@ def test_every_row_that_can_be_run_has_a_recipe_and_the_table_has_the_papers_num
 def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> None:
     result = store.read(name)
     assert result is not None
-    assert result["recipe"] == read_recipe(name).to_dict(), "train again: the recipe has changed"
+    recipe = Recipe.from_dict(result["recipe"])
+    assert recipe == read_recipe(name), "train again: the recipe has changed"
     assert result["name"] == name
     found = [seed["errors"]["test"]["error"] for seed in result["seeds"]]
     assert result["summary"]["test"] == pytest.approx(summarise(found))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hnets import inspect
 from hnets.files import replacing
-from hnets.reproduce import ablation, store, table1
-from hnets.reproduce.rows import TABLE1
+from hnets.reproduce import ablation, store, table1, table2
+from hnets.reproduce.rows import TABLE1, TABLE2
 from hnets.reproduce.store import Result
 from hnets.train.recipe import SHIPPED
 
@@ -31,21 +31,27 @@ def write_page(path: Path) -> list[Path]:
 
 def page() -> str:
     """The page as Markdown."""
-    full = {row.recipe: store.read(row.recipe) for row in TABLE1 if row.recipe}
+    digits, photographs = (
+        {row.recipe: store.read(row.recipe) for row in table if row.recipe}
+        for table in (TABLE1, TABLE2)
+    )
     parts = [
         "# Results",
         "Written by `hnets reproduce table1 --page docs/results.md` from the results that the "
         "trainings left in `src/hnets/results/`, one file a recipe. `hnets reproduce table1 "
-        "--train` trains every row again.",
+        "--train` and `table2 --train` train every row again.",
         "## Table 1: rotated MNIST",
         table1.NOTE,
-        table1.markdown(full),
+        table1.markdown(digits),
     ]
     found = store.read(ablation.NAME)
     if found is not None:
-        parts += _ablation(found, full)
-    parts += ["## How the numbers were made", _provenance(full)]
-    parts += [part for row in TABLE1 if row.recipe for part in _recipe(row.recipe)]
+        parts += _ablation(found, digits)
+    parts += ["## Table 2: boundaries in photographs", table2.NOTE, table2.markdown(photographs)]
+    parts += ["## How the numbers were made"]
+    parts += [_provenance(digits, "rotmnist-r"), _provenance(photographs, "BSDS500")]
+    recipes = [row.recipe for row in (*TABLE1, *TABLE2) if row.recipe]
+    parts += [part for name in recipes for part in _recipe(name)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,7 +75,7 @@ def _ablation(found: Result, full: dict[str, Result | None]) -> list[str]:
     ]
 
 
-def _provenance(full: dict[str, Result | None]) -> str:
+def _provenance(full: dict[str, Result | None], data: str) -> str:
     lines = [
         "| recipe | seeds | device | torch | commit | seconds for all seeds |",
         "|---|---|---|---|---|---|",
@@ -94,7 +100,7 @@ def _provenance(full: dict[str, Result | None]) -> str:
         "Recipes of one table train side by side on a GPU, so a row's seconds are those of the "
         "whole table, not the cost of the row alone."
     )
-    return "\n".join(lines) + f"\n\n{together} SHA-256 of the data: {listed}."
+    return "\n".join(lines) + f"\n\n{together} SHA-256 of {data}: {listed}."
 
 
 def _recipe(name: str) -> list[str]:

@@ -69,7 +69,7 @@ def _refuse_to_overwrite(recipes: Mapping[str, Recipe], seeds: int, out: Path) -
 def _is_of(result: Result, recipe: Recipe, seeds: int) -> bool:
     """Whether a result is what was asked for; a support vector machine has one seed anyway."""
     enough = recipe.model.name == "svm" or len(result["seeds"]) == seeds
-    return enough and result["recipe"] == recipe.to_dict()
+    return enough and Recipe.from_dict(result["recipe"]) == recipe
 
 
 def _in_groups(runs: Mapping[str, Sequence[Run]], team: Team) -> list[list[str]]:
