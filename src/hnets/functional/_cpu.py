@@ -23,12 +23,14 @@ __all__ = [
     "backward_sums",
     "fold",
     "forward",
+    "magnitude",
+    "magnitude_backward",
     "moments",
     "unfold",
 ]
 
 _PIECE = 1 << 20
-"""Real numbers in a piece of the batch. Fewer cost calls, more leave the second-level cache."""
+"""Real numbers in a piece of the maps. Fewer cost calls, more leave the second-level cache."""
 
 
 def forward(
@@ -143,6 +145,24 @@ def backward_batch(
     return grad_x
 
 
+def magnitude(x: Tensor, streams: Streams) -> Tensor:
+    """|z| of every field."""
+    lengths = x.new_empty(len(x), streams.fields, *x.shape[2:])
+    for (view, target), _ in _pieces((x,), (), streams, (lengths,)):
+        torch.sqrt(_square(view, 0.0), out=target.squeeze(2))
+    return lengths
+
+
+def magnitude_backward(grad: Tensor, x: Tensor, streams: Streams) -> Tensor:
+    """∂x of `magnitude`: the gradient along z/|z|, and 0 where z is 0."""
+    grad_x = torch.empty_like(x)
+    for (view, target, g), _ in _pieces((x, grad_x), (), streams, (grad,)):
+        power = _square(view, 0.0)
+        factor = power.masked_fill_(power == 0, math.inf).rsqrt_().unsqueeze(2).mul_(g)
+        torch.mul(view, factor, out=target)
+    return grad_x
+
+
 def _turn_back(grad: Tensor, view: Tensor, factor: Tensor, pull: Tensor, target: Tensor) -> None:
     """Write ∂x = factor·grad − pull·x."""
     torch.mul(grad, factor.unsqueeze(2), out=target)
@@ -150,34 +170,47 @@ def _turn_back(grad: Tensor, view: Tensor, factor: Tensor, pull: Tensor, target:
 
 
 def _pieces(
-    maps: tuple[Tensor, ...], values: tuple[Tensor | None, ...], streams: Streams
+    maps: tuple[Tensor, ...],
+    values: tuple[Tensor | None, ...],
+    streams: Streams,
+    lengths: tuple[Tensor, ...] = (),
 ) -> Iterable[tuple[list[Tensor], list[Any]]]:
-    """Cut maps along the batch and by runs, and give each piece its values, one a field.
+    """Cut maps along the batch, by runs and by rows, and give each piece its values, one a field.
 
     Pieces are ``(images, streams, parts, multiplicity, h, w)``, values ``(streams, mult, 1, 1)``.
+    Those of lengths, which have one number for each field and pixel, come last, with one part.
     """
     first, runs = maps[0], streams.runs
     if first.numel() <= _PIECE and len(runs) == 1:  # the short way of small inputs
         shape = (len(first), *runs[0], *first.shape[2:])
         of_all = [v if v is None else v.view(runs[0].streams, -1, 1, 1) for v in values]
-        return [([m.view(shape) for m in maps], of_all)]
-    return _cut(maps, values, streams)
+        fields = (len(first), runs[0].streams, 1, -1, *first.shape[2:])
+        return [([m.view(shape) for m in maps] + [m.view(fields) for m in lengths], of_all)]
+    return _cut(maps, values, streams, lengths)
 
 
 def _cut(
-    maps: tuple[Tensor, ...], values: tuple[Tensor | None, ...], streams: Streams
+    maps: tuple[Tensor, ...],
+    values: tuple[Tensor | None, ...],
+    streams: Streams,
+    lengths: tuple[Tensor, ...],
 ) -> Iterator[tuple[list[Tensor], list[Any]]]:
-    batch, _, *sides = maps[0].shape
-    images = math.ceil(batch / math.ceil(maps[0].numel() / _PIECE))
+    (batch, _, height, _), image = maps[0].shape, maps[0][0].numel()
+    images = math.ceil(batch / math.ceil(batch * image / _PIECE))
+    rows = math.ceil(height / math.ceil(images * image / _PIECE))
     channel = field = 0
     for run in streams.runs:
         of_run = [
             v if v is None else v[field : field + run.fields].view(run.streams, -1, 1, 1)
             for v in values
         ]
-        parts = (m[:, channel : channel + run.channels].split(images) for m in maps)
-        for piece in zip(*parts, strict=True):
-            yield [part.view(len(part), *run, *sides) for part in piece], of_run
+        views = [m[:, channel : channel + run.channels].unflatten(1, tuple(run)) for m in maps]
+        views += [
+            m[:, field : field + run.fields].unflatten(1, (run.streams, 1, -1)) for m in lengths
+        ]
+        for of_images in zip(*(view.split(images) for view in views), strict=True):
+            for piece in zip(*(view.split(rows, 4) for view in of_images), strict=True):
+                yield list(piece), of_run
         channel += run.channels
         field += run.fields
 

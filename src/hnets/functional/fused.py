@@ -75,8 +75,11 @@ def batch_magnitude_relu(
 
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
-    """|z| of every field, in one pass over a tensor on CUDA."""
-    lengths: Tensor = _Magnitude.apply(x, streams)
+    """|z| of every field."""
+    if torch.is_grad_enabled():
+        lengths: Tensor = _Magnitude.apply(x, streams)
+        return lengths
+    lengths = _backend(x).magnitude(x, streams)
     return lengths
 
 
@@ -161,7 +164,7 @@ class _Magnitude(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, streams: Streams) -> Tensor:
         ctx.save_for_backward(x)
         ctx.streams = streams
-        lengths: Tensor = _triton().magnitude(x, streams)
+        lengths: Tensor = _backend(x).magnitude(x, streams)
         return lengths
 
     @staticmethod
@@ -170,7 +173,7 @@ class _Magnitude(torch.autograd.Function):
         if torch.is_grad_enabled():
             again = plain.magnitude(x, ctx.streams)
             return *_differentiable((x,), again, grads[0]), None
-        return _triton().magnitude_backward(grads[0], x, ctx.streams), None
+        return _backend(x).magnitude_backward(grads[0], x, ctx.streams), None
 
 
 class _MagnitudeReLU(torch.autograd.Function):

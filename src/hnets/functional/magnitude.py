@@ -45,7 +45,7 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
 
     Exact, with a gradient of zero where z is zero.
     """
-    if x.device.type == "cuda" and fused.usable(x):
+    if fused.usable(x):
         return fused.magnitude(x, streams)
     return plain.magnitude(x, streams)
 
