@@ -24,7 +24,7 @@ from hnets.nn.norm import FrozenHBatchNorm2d
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-__all__ = ["freeze", "onnx", "program"]
+__all__ = ["freeze", "onnx", "program", "pt2"]
 
 _FREE = {0: "batch", 2: "height", 3: "width"}
 """Dimensions of the input that an exported network leaves open."""
@@ -74,7 +74,8 @@ def _frozen(module: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
 def program(module: nn.Module, shape: tuple[int, ...]) -> ExportedProgram:
     """The frozen network as a `torch.export` program, free in batch, height and width.
 
-    ``shape`` is one valid example of ``(batch, channels, height, width)``.
+    ``shape`` is one valid example of ``(batch, channels, height, width)``. Programs take no map of
+    one pixel, and so no picture that the network would shrink to one; ONNX files do.
     """
     if len(shape) != 4 or min(shape) < 1:
         raise ValueError(f"shape is (batch, channels, height, width), got {shape}")
@@ -84,6 +85,20 @@ def program(module: nn.Module, shape: tuple[int, ...]) -> ExportedProgram:
     example = torch.zeros(max(2, shape[0]), *shape[1:], dtype=like.dtype, device=like.device)
     free = dict.fromkeys(_FREE, torch.export.Dim.AUTO)
     return torch.export.export(frozen, (example,), dynamic_shapes=(free,))
+
+
+def pt2(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]) -> Path:
+    """Write `program` to a file that `torch.export.load` reads; ``shape`` is one valid example.
+
+    The file appears under its name only when it is complete.
+    """
+    path = Path(path)
+    with _appearing(path) as part, _quiet():
+        traced = program(module, shape)
+        for node in traced.graph.nodes:
+            node.meta.pop("stack_trace", None)  # it quotes the paths of this machine
+        torch.export.save(traced, part)
+    return path
 
 
 def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]) -> Path:
@@ -98,33 +113,39 @@ def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]
     except ImportError:
         raise ImportError('ONNX export needs more packages: pip install "hnets[export]"') from None
     path = Path(path)
+    with _appearing(path) as part, _quiet():
+        traced = program(module, shape)
+        outputs = len(traced.graph_signature.user_outputs)
+        exported = torch.onnx.export(
+            traced,
+            input_names=["input"],
+            output_names=["output"] if outputs == 1 else [f"output{i}" for i in range(outputs)],
+            dynamic_shapes=(_FREE,),
+            dynamo=True,
+            verbose=False,
+        )
+        assert exported is not None
+        # Every node quotes the stack that made it, with the paths of this machine.
+        ClearMetadataAndDocStringPass()(exported.model)
+        exported.save(part)
+    return path
+
+
+@contextmanager
+def _appearing(path: Path) -> Iterator[Path]:
+    """A file of the same name in a folder of its own, moved to its place when the block ends."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file in it")
     try:
-        beside = tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnx-")
+        beside = tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-")
     except OSError as error:
         raise OSError(error.errno, f"cannot write in the folder {path.parent}") from error
     with beside as folder:
         part = Path(folder) / path.name
-        with _quiet():
-            traced = program(module, shape)
-            outputs = len(traced.graph_signature.user_outputs)
-            exported = torch.onnx.export(
-                traced,
-                input_names=["input"],
-                output_names=["output"] if outputs == 1 else [f"output{i}" for i in range(outputs)],
-                dynamic_shapes=(_FREE,),
-                dynamo=True,
-                verbose=False,
-            )
-            assert exported is not None
-            # Every node quotes the stack that made it, with the paths of this machine.
-            ClearMetadataAndDocStringPass()(exported.model)
-            exported.save(part)
+        yield part
         part.replace(path)
-    return path
 
 
 @contextmanager

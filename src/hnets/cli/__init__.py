@@ -8,6 +8,7 @@ from hnets.cli import (  # noqa: F401
     boundaries,
     digits,
     edges,
+    export,
     look,
     quickstart,
     reproduce,

@@ -92,7 +92,7 @@ def _root(
         typer.echo(context.get_help())
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, given_as: str = "--out") -> None:
     """Make a folder and see that it can be written to, before any work is done for it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def make_folder(folder: Path) -> None:
     except OSError as error:
         raise typer.BadParameter(
             f"expected a folder to write to, got {str(folder)!r} ({error.strerror}); name another",
-            param_hint="--out",
+            param_hint=given_as,
         ) from None
 
 

@@ -11,7 +11,7 @@ import typer
 import hnets
 from hnets.cli.app import app, figure_file, make_folder, whole
 
-__all__ = ["cost", "harmonics", "turn"]
+__all__ = ["cost", "harmonics", "sides", "turn"]
 
 _LARGEST = 4096
 
@@ -56,7 +56,7 @@ def cost(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="MODEL") from None
     channels = cast(int, net.in_channels)
-    height, width = _size(size)
+    height, width = sides(size)
     try:
         report = hnets.cost(net, (channels, height, width))
     except (RuntimeError, ValueError):
@@ -80,7 +80,8 @@ def harmonics(
     typer.echo(f"wrote {path}")
 
 
-def _size(text: str) -> tuple[int, int]:
+def sides(text: str) -> tuple[int, int]:
+    """Height and width from HEIGHTxWIDTH."""
     match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})", text)
     if match is None or not all(1 <= int(side) <= _LARGEST for side in match.groups()):
         raise typer.BadParameter(

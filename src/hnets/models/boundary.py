@@ -34,6 +34,7 @@ class SideNetwork(nn.Module):
         widths: real numbers that `read` gives of the maps of each stage.
     """
 
+    in_channels = 3
     mean: Tensor
     std: Tensor
 
@@ -43,8 +44,8 @@ class SideNetwork(nn.Module):
             buffer = torch.tensor(values).view(1, 3, 1, 1)
             self.register_buffer(name, buffer, persistent=False)
         self.stages = nn.ModuleList(stages)
-        self.sides = nn.ModuleList(_Weigh(width) for width in widths)
-        self.fusion = _Weigh(len(widths))
+        self.sides = nn.ModuleList(WeightedSum(width) for width in widths)
+        self.fusion = WeightedSum(len(widths))
         nn.init.constant_(self.fusion.weight, 1 / len(widths))
 
     def read(self, stage: int, maps: Tensor) -> Tensor:
@@ -92,7 +93,7 @@ class SideNetwork(nn.Module):
         return self.logits(x)[:, -1:].sigmoid()
 
 
-class _Weigh(nn.Conv2d):
+class WeightedSum(nn.Conv2d):
     """A weighted sum of maps."""
 
     def __init__(self, maps: int) -> None:
