@@ -70,7 +70,8 @@ def normals(soft: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     down, right = np.gradient(_filtered(soft, _WIDE))
     xx, xy, yy = np.gradient(right, axis=1), np.gradient(down, axis=1), np.gradient(down, axis=0)
-    return np.mod(np.arctan(yy * np.sign(-xy) / (xx + 1e-5)), np.pi)
+    with np.errstate(divide="ignore", invalid="ignore"):  # the arctangent of infinity is π/2
+        return np.mod(np.arctan(yy * np.sign(-xy) / (xx + 1e-5)), np.pi)
 
 
 def suppress_across(
