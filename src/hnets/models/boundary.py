@@ -58,7 +58,8 @@ class SideNetwork(nn.Module):
 
     def features(self, x: Tensor) -> list[Tensor]:
         """The maps of every stage, of pictures as `pad_to_halve` leaves them."""
-        maps, found = (x - self.mean) / self.std, list[Tensor]()
+        maps = (x - self.mean) / self.std
+        found: list[Tensor] = []
         for number, stage in enumerate(self.stages):
             maps = stage(self.halve(maps) if number else maps)
             found.append(maps)
@@ -102,7 +103,8 @@ class WeightedSum(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """``(batch, maps, height, width)`` to ``(batch, 1, height, width)``."""
-        if x.device.type != "cpu" or torch.compiler.is_compiling():
+        eager = x.device.type == "cpu" and not torch.compiler.is_compiling()
+        if not eager or x.dtype.itemsize < 4 or torch.is_autocast_enabled("cpu"):
             return super().forward(x)
         # On CPU, convolutions to a single map are an order of magnitude slower than this.
         sums = self.weight.flatten(1) @ x.flatten(2) + self.get_parameter("bias")

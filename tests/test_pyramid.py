@@ -1,0 +1,209 @@
+"""Halving and going back: definitions, exact turns, gradients, and the form that graphs take."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as functional
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+from hnets import functional as F
+from hnets.functional import pyramid
+
+SIDES = (1, 2, 3, 4, 5, 8, 9)
+sizes = st.tuples(st.integers(1, 40), st.integers(1, 40))
+every_size = pytest.mark.parametrize("size", list(itertools.product(SIDES, SIDES)), ids=str)
+Halve = Callable[[Tensor], Tensor]
+
+
+def picture(size: tuple[int, int], **options: object) -> Tensor:
+    return torch.randn(2, 3, *size, **({"dtype": torch.float64} | options))
+
+
+def by_definition(x: Tensor, dim: int) -> Tensor:
+    """Means of pairs along an even side, [1 2 1]/4 at every second pixel of an odd one."""
+    pixels = x.unbind(dim)
+    last = len(pixels) - 1
+    if last % 2:
+        means = [(pixels[i] + pixels[i + 1]) / 2 for i in range(0, last, 2)]
+    else:
+        means = [
+            (pixels[max(i - 1, 0)] + 2 * pixels[i] + pixels[min(i + 1, last)]) / 4
+            for i in range(0, last + 1, 2)
+        ]
+    return torch.stack(means, dim)
+
+
+def in_a_graph(x: Tensor) -> Tensor:
+    return pyramid._halve_any(x, functional.avg_pool2d, lambda a, b: (a + b) / 2)
+
+
+def in_a_graph_max(x: Tensor) -> Tensor:
+    return pyramid._halve_any(x, functional.max_pool2d, torch.maximum)
+
+
+def halved(side: int, times: int) -> int:
+    """What halving several times leaves of a side as `pad_to_halve` makes it."""
+    return side // 2 * 2 // 2**times + side % 2
+
+
+def coordinates(side: int) -> Tensor:
+    """Of the pixels of a side, counted from its centre."""
+    return torch.arange(side, dtype=torch.float64) - (side - 1) / 2
+
+
+# Halving ------------------------------------------------------------------------------------------
+
+
+@every_size
+def test_halving_is_its_definition(size: tuple[int, int]) -> None:
+    x = picture(size)
+    expected = by_definition(by_definition(x, 2), 3)
+    assert expected.shape[2:] == tuple((side + 1) // 2 for side in size)
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            torch.testing.assert_close(F.halve2d(x), expected, rtol=0, atol=1e-14)
+
+
+@given(sizes)
+def test_graphs_halve_alike(size: tuple[int, int]) -> None:
+    x = picture(size)
+    torch.testing.assert_close(in_a_graph(x), F.halve2d(x), rtol=0, atol=1e-14)
+    assert torch.equal(in_a_graph_max(x), F.halve_max2d(x))
+
+
+@given(sizes, st.sampled_from([F.halve2d, F.halve_max2d, in_a_graph, in_a_graph_max]))
+def test_halving_turns_and_mirrors_with_its_input(size: tuple[int, int], halve: Halve) -> None:
+    x = picture(size)
+    for quarters in (1, 2, 3):
+        turned = halve(torch.rot90(x, quarters, (2, 3)))
+        expected = torch.rot90(halve(x), quarters, (2, 3))
+        torch.testing.assert_close(turned, expected, rtol=0, atol=1e-14)
+    torch.testing.assert_close(halve(x.flip(3)), halve(x).flip(3), rtol=0, atol=1e-14)
+
+
+@given(sizes, st.floats(-1e3, 1e3))
+def test_a_flat_picture_stays_flat(size: tuple[int, int], value: float) -> None:
+    x = torch.full((1, 1, *size), value, dtype=torch.float64)
+    for halve in (F.halve2d, F.halve_max2d, in_a_graph, in_a_graph_max):
+        assert torch.equal(halve(x), x[:, :, ::2, ::2])
+
+
+@given(st.integers(1, 60))
+def test_a_pixel_is_at_twice_its_coordinate_in_the_level_above(side: int) -> None:
+    ramp = coordinates(side).view(1, 1, 1, side).expand(1, 1, 2, side)
+    halved = F.halve2d(ramp)[0, 0, 0]
+    inside = slice(1, -1) if side % 2 else slice(None)  # the ends of an odd side repeat a pixel
+    expected = 2 * coordinates((side + 1) // 2)
+    torch.testing.assert_close(halved[inside], expected[inside], rtol=0, atol=1e-13)
+
+
+@every_size
+def test_gradients_of_halving(size: tuple[int, int]) -> None:
+    x = torch.randn(1, 2, *size, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(F.halve2d, x)
+    assert gradgradcheck(F.halve2d, x)
+    (found,) = torch.autograd.grad(F.halve2d(x).square().sum(), x)
+    (expected,) = torch.autograd.grad(in_a_graph(x).square().sum(), x)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("size", [(7, 9), (7, 8), (8, 9), (8, 8)])
+def test_halving_leaves_its_input_and_its_gradient_alone(size: tuple[int, int]) -> None:
+    x = picture(size, requires_grad=True)
+    before = x.detach().clone()
+    y = F.halve2d(x)
+    grad = torch.randn_like(y)
+    kept = grad.clone()
+    y.backward(grad)
+    assert torch.equal(x, before)
+    assert torch.equal(grad, kept)
+
+
+@pytest.mark.parametrize("size", [(7, 9), (7, 8), (8, 8), (1, 5)])
+def test_halving_under_what_torch_users_put_around_it(size: tuple[int, int]) -> None:
+    x = picture(size, dtype=torch.float32)
+    expected = F.halve2d(x)
+    last = x.to(memory_format=torch.channels_last)
+    torch.testing.assert_close(F.halve2d(last), expected)
+    torch.testing.assert_close(torch.vmap(F.halve2d)(x[:, None])[:, 0], expected)
+    assert F.halve2d(x[:0]).shape == (0, *expected.shape[1:])
+    half = F.halve2d(x.bfloat16())
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), expected, rtol=0.02, atol=0.02)
+
+
+# Padding, and back --------------------------------------------------------------------------------
+
+
+@given(sizes, st.integers(1, 5))
+def test_padding_makes_sizes_that_can_be_halved(size: tuple[int, int], times: int) -> None:
+    x = picture(size)
+    padded = F.pad_to_halve(x, times)
+    for side, now in zip(size, padded.shape[2:], strict=True):
+        assert now % 2**times == side % 2
+        assert side <= now < side + 2**times
+    assert torch.equal(F.crop(padded, *size), x)
+    again = F.pad_to_halve(padded, times)
+    assert again is padded
+    for quarters in (1, 2, 3):
+        turned = F.pad_to_halve(torch.rot90(x, quarters, (2, 3)), times)
+        assert torch.equal(turned, torch.rot90(padded, quarters, (2, 3)))
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans(), st.integers(0, 4))
+def test_enlarging_is_bilinear_interpolation(
+    k: int, m: int, odd_height: bool, odd_width: bool, times: int
+) -> None:
+    """Along an odd side of corners that stay corners, along an even one of pixels as squares."""
+    height, width = (16 * max(n, 1 - odd) + odd for n, odd in ((k, odd_height), (m, odd_width)))
+    x = picture((halved(height, times), halved(width, times)))
+    down, across = ({"mode": "bilinear", "align_corners": odd} for odd in (odd_height, odd_width))
+    expected = functional.interpolate(x, (height, x.shape[3]), **down)
+    expected = functional.interpolate(expected, (height, width), **across)
+    found = F.enlarge2d(x, height, width, times)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+    inner_height, inner_width = height - 2 * (height // 5), width - 2 * (width // 3)
+    middle = F.enlarge2d(x, inner_height, inner_width, times)
+    torch.testing.assert_close(middle, F.crop(found, inner_height, inner_width))
+
+
+@given(sizes, st.integers(0, 4))
+def test_enlarging_turns_with_its_input(size: tuple[int, int], times: int) -> None:
+    height, width = F.pad_to_halve(picture(size), 4).shape[2:]
+    x = picture((halved(height, times), halved(width, times)))
+    expected = torch.rot90(F.enlarge2d(x, height, width, times), 1, (2, 3))
+    found = F.enlarge2d(torch.rot90(x, 1, (2, 3)), width, height, times)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("side", [80, 81])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_slope_survives_the_way_down_and_up(side: int, times: int) -> None:
+    slope = coordinates(side).view(1, 1, side, 1) + 3 * coordinates(side)
+    x = slope
+    for _ in range(times):
+        x = F.halve2d(x)
+    back = F.enlarge2d(x, side, side, times)
+    inside = slice(2 ** (times + 1), -(2 ** (times + 1)))
+    torch.testing.assert_close(
+        back[..., inside, inside], slope[..., inside, inside], rtol=0, atol=1e-11
+    )
+
+
+@pytest.mark.parametrize("size", [(4, 7), (5, 8)])
+def test_gradients_of_enlarging(size: tuple[int, int]) -> None:
+    x = torch.randn(1, 1, *((side + 1) // 2 for side in size), dtype=torch.float64)
+    assert gradcheck(lambda z: F.enlarge2d(z, *size, 1), x.requires_grad_())
+    assert gradcheck(F.halve_max2d, picture(size, requires_grad=True))
+
+
+def test_pixels_are_placed_exactly_under_autocast() -> None:
+    x = torch.randn(1, 1, 31, 21)
+    expected = F.enlarge2d(x, 481, 321, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(F.enlarge2d(x, 481, 321, 4), expected)
