@@ -67,7 +67,7 @@ def test_the_page_of_results_is_what_the_results_say() -> None:
     written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert written == reproduce.page(), "run hnets reproduce table1 --page docs/results.md"
     tables = re.findall(r"(?:^\|.*\|\n)+", written, re.MULTILINE)
-    assert len(tables) == 3
+    assert len(tables) == 5
     for table in tables:
         assert len({line.count("|") for line in table.splitlines()}) == 1, table
 

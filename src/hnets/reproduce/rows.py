@@ -45,8 +45,8 @@ class BoundaryRow:
 
 
 TABLE2 = (
-    BoundaryRow("HED, half width", 0.640, 0.650, "2,346k", "bsds500-hed"),
-    BoundaryRow("HED, few parameters", 0.697, 0.709, "115k", "bsds500-hed-low"),
+    BoundaryRow("HED half width", 0.640, 0.650, "2,346k", "bsds500-hed"),
+    BoundaryRow("HED low", 0.697, 0.709, "115k", "bsds500-hed-low"),
     BoundaryRow("Kivinen et al.", 0.702, 0.715),
     BoundaryRow("H-DSN", 0.726, 0.742, "116k", "bsds500-hdsn"),
     BoundaryRow("CSCNN †", 0.741, 0.759),

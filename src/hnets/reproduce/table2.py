@@ -33,7 +33,7 @@ NOTE = (
 
 def cells(row: BoundaryRow, result: Result | None) -> tuple[str, ...]:
     """What the table says about one method."""
-    published = f"{row.ods:.3f} / {row.ois:.3f}"
+    published = f"{_short(row.ods)} / {_short(row.ois)}"
     if result is None or "scores" not in result:
         return row.method, row.parameters, published, "", "", "", row.recipe
     ways = [_score(result["scores"].get(way)) for way in ("none", "standard", "phase")]
@@ -45,22 +45,33 @@ def _score(found: Mapping[str, Any] | None) -> str:
         return ""
     parts = []
     for name in ("ods", "ois"):
-        spread = f" ± {found[name]['std']:.3f}" if found[name]["n"] > 1 else ""
-        parts.append(f"{found[name]['mean']:.3f}{spread}")
+        spread = f" ± {_short(found[name]['std'])}" if found[name]["n"] > 1 else ""
+        parts.append(f"{_short(found[name]['mean'])}{spread}")
     return " / ".join(parts)
+
+
+def _short(score: float) -> str:
+    """As the field writes scores.
+
+    >>> _short(0.7264)
+    '.726'
+    """
+    return f"{score:.3f}".removeprefix("0")
 
 
 def rich_table(results: Mapping[str, Result | None], rows: Sequence[BoundaryRow] = TABLE2) -> Table:
     """The table for a terminal."""
     from rich.table import Table
 
-    table = Table(title="Table 2: boundaries on BSDS500, ODS / OIS")
+    table = Table(title="Table 2: boundaries on BSDS500, ODS/OIS")
     table.add_column(HEADER[0])
-    for name in ("parameters", "published", "here", "with\nsuppression", "across its\norientation"):
-        table.add_column(name, justify="right")
+    table.add_column("weights", justify="right")
+    for name in ("published", "here", "with sup-\npression", "across its\nphases"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         *parts, _ = cells(row, results.get(row.recipe))
-        narrow = [part.replace(" / ", " /\n") if "±" in part else part for part in parts]
+        # A narrow terminal has room for two numbers in a line, and not for their deviations.
+        narrow = [part.replace(" / ", "/" if "±" not in part else "\n") for part in parts]
         table.add_row(*narrow, style="bold" if row.method == "H-DSN" else None)
     return table
 
