@@ -1,0 +1,48 @@
+"""The examples run as they say, each in a process of its own."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+from PIL import Image
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name: str, *arguments: object) -> str:
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_classifier_of_a_folder_answers_alike_at_every_angle() -> None:
+    said = run("classify_folder.py", "--epochs", 6)
+    right = [float(share) for share in re.findall(r"degrees: +([\d.]+) %", said)]
+    assert len(right) == 8
+    assert min(right) > 60
+    assert max(right[::2]) - min(right[::2]) == 0  # quarter turns
+
+
+def test_a_segmentation_turns_with_the_picture(tmp_path: Path) -> None:
+    said = run("segment.py", "--steps", 40, "--out", tmp_path / "drawn.png")
+    overlaps = [float(value) for value in re.findall(r"overlap ([\d.]+)", said)]
+    assert len(overlaps) == 4
+    assert min(overlaps) > 0.6
+    assert abs(overlaps[0] - overlaps[3]) < 0.002  # a quarter turn
+    assert (tmp_path / "drawn.png").stat().st_size > 10_000
+
+
+def test_edges_become_lines(tmp_path: Path) -> None:
+    picture = np.full((120, 160), 60, np.uint8)
+    picture[30:90, 40:120] = 200
+    Image.fromarray(picture).save(tmp_path / "square.png")
+    said = run("edges_to_svg.py", tmp_path / "square.png", tmp_path / "square.svg")
+    assert "wrote" in said
+    drawn = ElementTree.parse(tmp_path / "square.svg").getroot()
+    assert drawn.get("viewBox") == "0 0 160 120"
+    lines = [line.get("points") for line in drawn]
+    points = [tuple(map(float, pair.split(","))) for line in lines if line for pair in line.split()]
+    near = [min(abs(x - 40), abs(x - 120), abs(y - 30), abs(y - 90)) for x, y in points]
+    assert sum(distance < 3 for distance in near) > 0.6 * len(near) > 2
