@@ -62,7 +62,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], message: st
 
 
 def test_a_terminal_without_these_letters_is_no_trouble() -> None:
-    done = own_process("cost", "hnet_mnist", encoding="ascii")
+    done = own_process("inspect", "cost", "hnet_mnist", encoding="ascii")
     assert done.returncode == 0, done.stderr
     assert "33,347" in done.stdout
 
@@ -86,21 +86,21 @@ def test_help_lists_the_commands(hnets_command: Command) -> None:
     for arguments in ((), ("--help",)):
         done = hnets_command(*arguments)
         assert done.code == 0
-        for command in ("turn", "cost", "harmonics", "digits"):
+        for command in ("turn", "inspect", "digits"):
             assert command in done.out
 
 
 def test_cost_of_the_papers_network(hnets_command: Command) -> None:
-    done = hnets_command("cost", "hnet_mnist")
+    done = hnets_command("inspect", "cost", "hnet_mnist")
     assert done.code == 0
     assert "33,347" in done.out
     assert "92,649,200" in done.out
-    assert hnets_command("cost", "hnet_mnist", "--size", "32x48").code == 0
+    assert hnets_command("inspect", "cost", "hnet_mnist", "--size", "32x48").code == 0
 
 
 @pytest.mark.parametrize("name", ["harmonics.png", "figures/harmonics.svg"])
 def test_harmonics(hnets_command: Command, name: str) -> None:
-    done = hnets_command("harmonics", "--out", name)
+    done = hnets_command("inspect", "harmonics", "--out", name)
     assert (done.code, done.out.strip()) == (0, f"wrote {Path(name)}")
     assert Path(name).stat().st_size > 1000
 
@@ -108,16 +108,16 @@ def test_harmonics(hnets_command: Command, name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("cost", "Missing argument .*; see hnets cost --help"),
-        ("cost hnet_minst", "no model is called 'hnet_minst'; did you mean hnet_mnist"),
-        ("cost zzz", "no model is called 'zzz'; there is hnet_mnist"),
-        ("cost hnet_mnist --size 28", "'28' is not HEIGHTxWIDTH in pixels.*; write 28x28"),
-        ("cost hnet_mnist --size 0x9", "'0x9' is not HEIGHTxWIDTH"),
-        ("cost hnet_mnist --size 99999x2", "'99999x2' is not HEIGHTxWIDTH"),
-        ("cost hnet_mnist --size 2x2", "2x2 is too small for hnet_mnist; try 28x28"),
-        ("cost z2cnn --size 20x28", "20x28 is too small for z2cnn; try 28x28"),
-        ("harmonics --out x.jpg", r"expected a file that ends in .*, got 'x\.jpg'"),
-        ("harmonics --out taken/x.png", "expected a folder to write to, got 'taken'"),
+        ("inspect cost", "Missing argument .*; see hnets inspect cost --help"),
+        ("inspect cost hnet_minst", "no model is called 'hnet_minst'; did you mean hnet_mnist"),
+        ("inspect cost zzz", "no model is called 'zzz'; there is hnet_mnist"),
+        ("inspect cost hnet_mnist --size 28", "'28' is not HEIGHTxWIDTH in pixels.*; write 28x28"),
+        ("inspect cost hnet_mnist --size 0x9", "'0x9' is not HEIGHTxWIDTH"),
+        ("inspect cost hnet_mnist --size 99999x2", "'99999x2' is not HEIGHTxWIDTH"),
+        ("inspect cost hnet_mnist --size 2x2", "2x2 is too small for hnet_mnist; try 28x28"),
+        ("inspect cost z2cnn --size 20x28", "20x28 is too small for z2cnn; try 28x28"),
+        ("inspect harmonics --out x.jpg", r"expected a file that ends in .*, got 'x\.jpg'"),
+        ("inspect harmonics --out taken/x.png", "expected a folder to write to, got 'taken'"),
         ("turn --size 5", "expected a whole number from 64 to 1024, got '5'"),
         ("turn --size big", "expected a whole number from 64 to 1024, got 'big'"),
         ("turn --seed -1", "expected a whole number from 0 to .*, got '-1'"),
@@ -157,7 +157,7 @@ def test_a_full_disk_is_one_line(hnets_command: Command, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device", "harmonics.png")
 
     monkeypatch.setattr(Figure, "savefig", full)
-    done = hnets_command("harmonics")
+    done = hnets_command("inspect", "harmonics")
     assert (done.code, done.out) == (1, "")
     assert done.err == "hnets: harmonics.png: No space left on device\n"
 
@@ -167,6 +167,6 @@ def test_stopping_it_is_one_line(hnets_command: Command, monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     monkeypatch.setattr(hnets, "cost", stop)
-    done = hnets_command("cost", "hnet_mnist")
+    done = hnets_command("inspect", "cost", "hnet_mnist")
     assert done.code == 130
     assert "Traceback" not in done.err

@@ -9,6 +9,7 @@ from hnets.cli import (  # noqa: F401
     digits,
     edges,
     export,
+    inspect,
     look,
     quickstart,
     reproduce,

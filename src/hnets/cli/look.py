@@ -10,6 +10,7 @@ import typer
 
 import hnets
 from hnets.cli.app import app, figure_file, make_folder, whole
+from hnets.cli.inspect import inspect
 
 __all__ = ["cost", "harmonics", "sides", "turn"]
 
@@ -43,13 +44,19 @@ def turn(
     run(picture, out, size, seed, Console())
 
 
-@app.command()
+@inspect.command()
 def cost(
     model: Annotated[str, typer.Argument(help="Name of a model, such as hnet_mnist.")],
     size: Annotated[str, typer.Option(help="HEIGHTxWIDTH of the input, in pixels.")] = "28x28",
+    out: Annotated[
+        Path | None, typer.Option(help="Draw it and the cost rule too: .png, .svg or .pdf.")
+    ] = None,
 ) -> None:
     """Count the parameters and multiplications of a model, layer by layer."""
     from rich.console import Console
+
+    if out is not None:
+        figure_file(out)
 
     try:
         net = hnets.create_model(model)
@@ -64,20 +71,23 @@ def cost(
             f"{size} is too small for {model}; try 28x28", param_hint="--size"
         ) from None
     Console().print(report)
+    if out is not None:
+        from hnets.inspect import cost_rule, save
+
+        typer.echo(f"wrote {save(cost_rule({model: report}).figure(), out)}")
 
 
-@app.command()
+@inspect.command()
 def harmonics(
     out: Annotated[
         Path, typer.Option(help="File to write: .png, .svg or .pdf.")
     ] = Path("harmonics.png"),
 ) -> None:  # fmt: skip
     """Draw the circular harmonics with a Gaussian envelope, as the paper does."""
-    from hnets import inspect
+    from hnets.inspect import harmonics_figure, save
 
     figure_file(out)
-    path = inspect.save(inspect.harmonics_figure(), out)
-    typer.echo(f"wrote {path}")
+    typer.echo(f"wrote {save(harmonics_figure(), out)}")
 
 
 def sides(text: str) -> tuple[int, int]:

@@ -1,0 +1,225 @@
+"""``hnets inspect``: figures of what is inside a network."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hnets.cli.app import app, figure_file, whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from hnets.inspect import FilterStudy, NetworkErrors, Stability
+
+__all__ = ["equivariance", "features", "filters", "flow", "inspect", "stability"]
+
+inspect = typer.Typer(help="Look inside a network: figures from the weights that ship, or yours.")
+app.add_typer(inspect, name="inspect")
+
+_OUT = "Figure to write: .png, .svg or .pdf."
+_MODEL = "A model of ours, or yours as package.module:attribute or file.py:attribute."
+
+
+@inspect.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@inspect.command()
+def stability(
+    image: Annotated[
+        Path | None,
+        typer.Argument(help="Where patches are cut from; else a picture of scikit-image."),
+    ] = None,
+    kernel_size: Annotated[
+        int, typer.Option(parser=whole(5, 15), metavar="5..15", help="Pixels of the filters.")
+    ] = 5,
+    seed: Annotated[
+        int, typer.Option(parser=whole(0, 10**9 - 1), metavar="N", help="Which random weights.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(help=_OUT)] = Path("stability.png"),
+) -> None:
+    """How steady a filter's response is while its input turns, for orders 0, 1 and 2."""
+    from rich.console import Console
+
+    from hnets.inspect import stability as measure
+    from hnets.turn import load
+
+    _ready(out)
+    study = measure(load(image), kernel_size, seed=seed)
+    Console().print(stability_table(study))
+    _save(study.figure(), out)
+
+
+@inspect.command()
+def filters(
+    model: Annotated[str, typer.Argument(help=_MODEL)] = "hdsn",
+    against: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="The plain CNN beside it; else one of ours.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help=_OUT)] = Path("filters.png"),
+) -> None:
+    """First-layer filters, the phases of every layer, and how many filters are wasted."""
+    from rich.console import Console
+
+    from hnets.inspect import filters as measure
+
+    _ready(out)
+    study = measure(model, against)
+    Console().print(filters_table(study))
+    _save(study.figure(), out)
+
+
+@inspect.command()
+def features(
+    image: Annotated[Path, typer.Argument(help="A picture; of a digit for hnet_mnist.")],
+    model: Annotated[str, typer.Option(help=_MODEL)] = "hnet_mnist",
+    layer: Annotated[
+        int, typer.Option(parser=whole(1, 999), metavar="N", help="Which layer, from 1.")
+    ] = 2,
+    stream: Annotated[
+        int | None,
+        typer.Option(parser=whole(-99, 99), metavar="M", help="One rotation order; else all."),
+    ] = None,
+    most: Annotated[
+        int, typer.Option(parser=whole(1, 64), metavar="1..64", help="How many maps to show.")
+    ] = 16,
+    out: Annotated[Path, typer.Option(help=_OUT)] = Path("features.png"),
+) -> None:
+    """Feature maps of a picture: magnitude as colour, phase as arrows."""
+    from hnets.inspect import features as measure
+    from hnets.pictures import read_picture
+
+    _ready(out)
+    study = measure(read_picture(image), model, layer, stream, most, name=str(image))
+    _save(study.figure(), out, compact=study.picture.ndim == 3)
+
+
+@inspect.command()
+def flow(
+    image: Annotated[Path, typer.Argument(help="A picture.")],
+    model: Annotated[str, typer.Option(help=_MODEL)] = "hdsn",
+    out: Annotated[Path, typer.Option(help=_OUT)] = Path("flow.png"),
+) -> None:
+    """Which way things point in a picture, at layers 2, 4, 6, 8 and 10 of an H-DSN."""
+    from hnets.inspect import flow as measure
+    from hnets.pictures import read_picture
+
+    _ready(out)
+    study = measure(read_picture(image), model, name=str(image))
+    _save(study.figure(), out, compact=True)
+
+
+@inspect.command()
+def equivariance(
+    model: Annotated[str, typer.Argument(help=_MODEL)],
+    against: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="A second one, drawn beside it.")
+    ] = None,
+    in_streams: Annotated[
+        str | None, typer.Option(help="Layout of the input, such as 3x0r; else as the model says.")
+    ] = None,
+    size: Annotated[
+        int, typer.Option(parser=whole(16, 256), metavar="16..256", help="Of the test picture.")
+    ] = 64,
+    out: Annotated[Path, typer.Option(help=_OUT)] = Path("equivariance.png"),
+) -> None:
+    """How far every layer is from turning with its input, and where that comes from."""
+    from rich.console import Console
+
+    from hnets.inspect import equivariance as measure
+    from hnets.inspect import equivariance_figure
+
+    _ready(out)
+    names = [model] if against is None else [model, against]
+    studies = [measure(name, in_streams=in_streams, size=size) for name in names]
+    for study in studies:
+        Console().print(equivariance_table(study))
+    _save(equivariance_figure(studies), out)
+
+
+def stability_table(study: Stability) -> Table:
+    """Deviations by layer and order, a column for each kind of patch."""
+    from rich.table import Table
+
+    table = Table(title="deviation of the magnitude over a full turn")
+    table.add_column("layer")
+    table.add_column("order", justify="right")
+    for kind in study.shown:
+        table.add_column(f"{kind}\npatches", justify="right")
+    for layer in dict.fromkeys(response.layer for response in study.responses):
+        columns = [study.find(layer, kind) for kind in study.shown]
+        for row in zip(*columns, strict=True):
+            order = "" if row[0].order is None else str(row[0].order)
+            table.add_row(layer, order, *(percent(each.deviation) for each in row))
+    return table
+
+
+def filters_table(study: FilterStudy) -> Table:
+    """Blank filters and near-copies of every layer of both networks."""
+    from rich.table import Table
+
+    table = Table()
+    for name in ("network", "layer"):
+        table.add_column(name)
+    for name in ("filters", "blank", "near-\ncopies", "phases", "evenness\nof phases"):
+        table.add_column(name, justify="right")
+    for name, layers in ((study.network, study.layers), (study.plain, study.plain_layers)):
+        for layer in layers:
+            phases = (f"{layer.phases.size:,}", f"{layer.evenness:.2f}")
+            table.add_row(
+                name, layer.name, f"{layer.count:,}", str(layer.blank), str(layer.copies),
+                *(phases if layer.phases.size else ("", "")),
+            )  # fmt: skip
+        table.add_section()
+    return table
+
+
+def equivariance_table(study: NetworkErrors) -> Table:
+    """Errors at some angles, and where they come from, in percent."""
+    from rich import box
+    from rich.table import Table
+
+    from hnets.inspect.equivariance import SOURCES
+
+    shown = [angle for angle in (22.5, 45.0, 90.0, 180.0) if angle in study.angles]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
+    table.title = f"{study.network}: error of turned maps in percent, and where it comes from"
+    table.add_column("step", no_wrap=True)
+    for name in (*(f"{angle:g}°" for angle in shown), "all", *SOURCES):
+        table.add_column(name, justify="right", no_wrap=True)
+    for layer in study.layers:
+        errors = [layer.errors[study.angles.index(angle)] for angle in shown]
+        numbers = [*errors, layer.total, *(layer.sources[source] for source in SOURCES)]
+        table.add_row(layer.name, *(percent(number).removesuffix(" %") for number in numbers))
+    return table
+
+
+def percent(share: float) -> str:
+    """Two digits of a percentage; nothing where it is not known, and "exact" for rounding."""
+    if math.isnan(share):
+        return ""
+    if share < 1e-9:
+        return "exact" if share else "0"
+    return f"{100 * share:.{0 if share >= 0.1 else 1 if share >= 0.01 else 2}f} %"
+
+
+def _ready(out: Path) -> None:
+    """See that a figure can be drawn and written, before any work is done for it."""
+    from hnets.inspect import style
+
+    figure_file(out)
+    with style():
+        pass
+
+
+def _save(figure: Figure, out: Path, compact: bool = False) -> None:
+    from hnets.inspect import save
+
+    typer.echo(f"wrote {save(figure, out, compact=compact)}")
