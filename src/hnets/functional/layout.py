@@ -52,7 +52,7 @@ def _split(x: Tensor, sizes: list[int]) -> Sequence[Tensor]:
     # Slower in eager mode, where every slice has a full-size gradient. The compiler fuses them, but
     # cannot follow the gradient of a split where height and width are free.
     ends = accumulate(sizes)
-    return [x[:, end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    return [x.narrow(1, end - size, size) for size, end in zip(sizes, ends, strict=True)]
 
 
 def _join(parts: list[Tensor]) -> Tensor:

@@ -1,0 +1,77 @@
+"""One exported file, and one compiled graph, for pictures of any size and either parity."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.testing import CompileCounter
+from torch.export import ExportedProgram
+
+import hnets
+from networks import lively
+
+SIZES = [(2, 64, 48), (1, 33, 47), (1, 97, 64), (3, 64, 97), (1, 17, 18), (1, 50, 70)]
+"""A batch, and even, odd, mixed sizes, with and without a margin."""
+SMALL = [(1, 16, 16), (2, 1, 1), (1, 5, 2)]
+ROUNDING = 1e-6
+"""What float32 rounding explains of probabilities."""
+
+
+class Exported(NamedTuple):
+    net: nn.Module
+    path: Path
+    program: ExportedProgram
+
+
+@pytest.fixture(scope="module", params=["hdsn", "hed_low"])
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """A network with values as training leaves them, exported with an even example."""
+    torch.manual_seed(0)
+    net = hnets.create_model(request.param)
+    lively(net, torch.rand(2, 3, 40, 40)).eval().requires_grad_(False)
+    program = hnets.export.program(net, (1, 3, 64, 96))
+    with pytest.MonkeyPatch.context() as patch:  # tracing again would take half the time
+        patch.setattr(hnets.export, "program", lambda *_: program)
+        path = hnets.export.onnx(net, tmp_path_factory.mktemp("onnx") / "net.onnx", (1, 3, 64, 96))
+    return Exported(net, path, program)
+
+
+def test_onnxruntime_agrees_at_every_size(exported: Exported) -> None:
+    session = onnxruntime.InferenceSession(exported.path, providers=["CPUExecutionProvider"])
+    for batch, height, width in [*SIZES, *SMALL, (1, 321, 481)]:
+        x = torch.rand(batch, 3, height, width)
+        found = torch.from_numpy(session.run(None, {"input": x.numpy()})[0])
+        torch.testing.assert_close(found, exported.net(x), rtol=0, atol=ROUNDING)
+
+
+def test_onnx_files_do_not_branch_and_name_what_is_free(exported: Exported) -> None:
+    model = onnx.load(exported.path)
+    onnx.checker.check_model(model, full_check=True)
+    operations = {node.op_type for node in model.graph.node}
+    assert not operations & {"If", "Loop", "Scan"}
+    dimensions = model.graph.input[0].type.tensor_type.shape.dim
+    assert [d.dim_param or d.dim_value for d in dimensions] == ["batch", 3, "height", "width"]
+    assert [output.name for output in model.graph.output] == ["output"]
+
+
+def test_programs_agree_at_every_size_but_the_smallest(exported: Exported) -> None:
+    module = exported.program.module()
+    for batch, height, width in SIZES:
+        x = torch.rand(batch, 3, height, width)
+        torch.testing.assert_close(module(x), exported.net(x), rtol=0, atol=ROUNDING)
+    with pytest.raises(AssertionError, match="Guard failed"):
+        module(torch.rand(1, 3, 16, 16))
+
+
+def test_one_compiled_graph_serves_every_size() -> None:
+    net = lively(hnets.models.hdsn(), torch.rand(2, 3, 40, 40)).eval()
+    frozen, counter = hnets.freeze(net), CompileCounter()
+    compiled = torch.compile(frozen, fullgraph=True, dynamic=True, backend=counter)
+    for _, height, width in SIZES:
+        x = torch.rand(2, 3, height, width)
+        torch.testing.assert_close(compiled(x), frozen(x), rtol=0, atol=ROUNDING)
+    assert counter.frame_count == 1
