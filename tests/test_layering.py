@@ -19,7 +19,7 @@ LAYERS = [
     ["cost", "export", "train"],
     ["predict"],
     ["inspect"],
-    ["turn", "quickstart", "reproduce"],
+    ["turn", "quickstart", "reproduce", "web"],
     ["cli"],
     ["__main__"],
 ]

@@ -6,6 +6,7 @@ Everything heavy is imported by the command that needs it.
 # A module's commands join the app when it is imported.
 from hnets.cli import (  # noqa: F401
     boundaries,
+    demo,
     digits,
     edges,
     export,

@@ -1,0 +1,378 @@
+// The turntable: draw on the disc, turn the ring, and see what two networks say.
+import { bytes, latest, post } from "./api.js";
+import { paintArrows, paintGrey, paintMap, sharp, unpack } from "./paint.js";
+import { SAMPLES } from "./samples.js";
+
+const $ = (id) => document.getElementById(id);
+const STROKE = 0.092, SENT = 224, INSET = 0.15;
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+let strokes = [], angle = 0, drawing = null, round = null, spinning = 0, drawn = 0;
+const followers = [];
+
+// Others that want the drawing and its angle whenever one of them changes.
+export function follow(callback) { followers.push(callback); }
+export function current() { return { drawing, angle }; }
+
+// The drawing ---------------------------------------------------------------------------------
+
+function trace(context, points, side) {
+  const at = (p) => [p[0] * side, p[1] * side];
+  context.beginPath();
+  context.moveTo(...at(points[0]));
+  if (points.length === 1) context.lineTo(...at(points[0]));
+  for (let i = 1; i < points.length; i++) {
+    const [a, b] = [points[i], points[i + 1]];
+    if (!b) context.lineTo(...at(a));
+    else context.quadraticCurveTo(...at(a), ...at([(a[0] + b[0]) / 2, (a[1] + b[1]) / 2]));
+  }
+  context.stroke();
+}
+
+function ink(context, side) {
+  context.strokeStyle = "#fff";
+  context.lineWidth = STROKE * side;
+  context.lineCap = context.lineJoin = "round";
+  for (const points of strokes) trace(context, points, side);
+}
+
+function paintPad() {
+  const [context, side] = sharp($("pad"));
+  context.fillStyle = "#000";
+  context.beginPath();
+  context.arc(side / 2, side / 2, side / 2, 0, 7);
+  context.fill();
+  context.clip();
+  context.translate(side / 2, side / 2);
+  context.rotate(-angle * Math.PI / 180);
+  context.translate(-side / 2, -side / 2);
+  ink(context, side);
+  $("empty").hidden = strokes.length > 0;
+}
+
+async function changed() {
+  const version = ++drawn;
+  round = null;
+  paintPad();
+  paintRings();
+  if (!strokes.length) {
+    drawing = null;
+    blank();
+    return;
+  }
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = SENT;
+  const context = canvas.getContext("2d");
+  context.fillStyle = "#000";
+  context.fillRect(0, 0, SENT, SENT);
+  ink(context, SENT);
+  const blob = await new Promise((done) => canvas.toBlob(done));
+  if (version !== drawn) return;
+  drawing = blob;
+  update();
+  askRound(blob);
+}
+
+function pen() {
+  const pad = $("pad");
+  let points = null;
+  const place = (event) => {
+    const box = pad.getBoundingClientRect(), turn = angle * Math.PI / 180;
+    const x = (event.clientX - box.left) / box.width - 0.5;
+    const y = (event.clientY - box.top) / box.height - 0.5;
+    // Back to the upright drawing: the disc may be turned while it is drawn on.
+    return [0.5 + x * Math.cos(turn) - y * Math.sin(turn), 0.5 + x * Math.sin(turn) + y * Math.cos(turn)];
+  };
+  pad.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    event.preventDefault();
+    stopSpin();
+    stopPen();
+    pad.setPointerCapture(event.pointerId);
+    points = [place(event)];
+    strokes.push(points);
+    paintPad();
+  });
+  pad.addEventListener("pointermove", (event) => {
+    if (!points) return;
+    const last = points[points.length - 1], next = place(event);
+    if (Math.hypot(next[0] - last[0], next[1] - last[1]) < 0.012) return;
+    points.push(next);
+    paintPad();
+  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    pad.addEventListener(end, () => {
+      if (points) changed();
+      points = null;
+    });
+  }
+}
+
+let pending = 0;
+function stopPen() {
+  cancelAnimationFrame(pending);
+}
+
+// A sample draws itself, unless the user prefers things to stand still.
+function choose(digit) {
+  stopPen();
+  const whole = SAMPLES[digit], total = whole.reduce((sum, s) => sum + s.length, 0);
+  const finish = () => {
+    strokes = whole.map((s) => s.map((p) => [...p]));
+    changed();
+  };
+  if (calm.matches) return finish();
+  const started = performance.now();
+  const frame = (now) => {
+    let left = Math.ceil(total * (now - started) / 420);
+    if (left >= total) return finish();
+    strokes = [];
+    for (const stroke of whole) {
+      if (left > 0) strokes.push(stroke.slice(0, left));
+      left -= stroke.length;
+    }
+    paintPad();
+    pending = requestAnimationFrame(frame);
+  };
+  pending = requestAnimationFrame(frame);
+}
+
+// The dial ------------------------------------------------------------------------------------
+
+function turnTo(degrees) {
+  angle = ((degrees % 360) + 360) % 360;
+  const shown = Math.round(angle) % 360;
+  $("angle").textContent = `${shown}°`;
+  const dial = $("dial");
+  dial.setAttribute("aria-valuenow", shown);
+  dial.setAttribute("aria-valuetext", `${shown} degrees`);
+  const turn = angle * Math.PI / 180, reach = 46;
+  dial.style.left = `${50 - reach * Math.sin(turn)}%`;
+  dial.style.top = `${50 - reach * Math.cos(turn)}%`;
+  dial.style.rotate = `${-angle}deg`;
+  paintPad();
+  if (drawing) update();
+}
+
+function handle() {
+  const dial = $("dial"), table = $("turntable");
+  let held = null;
+  const pointed = (event) => {
+    const box = table.getBoundingClientRect();
+    const x = event.clientX - box.left - box.width / 2, y = event.clientY - box.top - box.height / 2;
+    return { angle: Math.atan2(-x, -y) * 180 / Math.PI, radius: Math.hypot(x, y) / (box.width / 2) };
+  };
+  table.addEventListener("pointerdown", (event) => {
+    if (event.target === $("pad") || pointed(event).radius < 0.7 || event.button) return;
+    event.preventDefault();
+    stopSpin();
+    dial.focus({ preventScroll: true });
+    held = pointed(event).angle - angle;
+    if (event.target !== dial) held = 0;  // a click on the ring brings the handle there
+    table.setPointerCapture(event.pointerId);
+    turnTo(pointed(event).angle - held);
+  });
+  table.addEventListener("pointermove", (event) => {
+    if (held !== null) turnTo(pointed(event).angle - held);
+  });
+  for (const end of ["pointerup", "pointercancel"]) table.addEventListener(end, () => { held = null; });
+  dial.addEventListener("keydown", (event) => {
+    const steps = {
+      ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5, PageUp: 45, PageDown: -45,
+    };
+    let to = event.key in steps ? angle + steps[event.key] : { Home: 0, End: 355 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    stopSpin();
+    turnTo(Math.round(to));
+  });
+}
+
+function stopSpin() {
+  cancelAnimationFrame(spinning);
+  spinning = 0;
+  $("spin").setAttribute("aria-pressed", "false");
+}
+
+function spin() {
+  if (spinning) return stopSpin();
+  $("spin").setAttribute("aria-pressed", "true");
+  let before = performance.now();
+  const frame = (now) => {
+    turnTo(angle + Math.min(100, now - before) * 0.045);
+    before = now;
+    spinning = requestAnimationFrame(frame);
+  };
+  spinning = requestAnimationFrame(frame);
+}
+
+// The answers ---------------------------------------------------------------------------------
+
+function complain(error) {
+  const place = $("digit-error");
+  place.hidden = !error;
+  place.textContent = error ? `That did not work: ${error.message}.` : "";
+}
+
+const ask = latest(async ({ drawing: body, angle: degrees }) => {
+  try {
+    const started = performance.now();
+    const found = await post(`api/digit?angle=${degrees.toFixed(1)}`, body);
+    if (body !== drawing) return;
+    complain(null);
+    show(found);
+    $("turntable").dataset.milliseconds = Math.round(performance.now() - started);
+  } catch (error) {
+    complain(error);
+  }
+});
+
+const askRound = latest(async (body) => {
+  try {
+    const found = await post("api/round", body);
+    if (body !== drawing) return;
+    round = found;
+    paintRings();
+    tally();
+  } catch { /* the answer above has said what is wrong */ }
+});
+
+function update() {
+  ask({ drawing, angle });
+  for (const each of followers) each({ drawing, angle });
+}
+
+function blank() {
+  for (const who of ["hnet", "plain"]) {
+    $(`${who}-digit`).textContent = "–";
+    $(`${who}-note`).textContent = "";
+    document.querySelector(`.answer.${who}`).classList.remove("stumbles");
+    bars(who, new Array(10).fill(0), -1);
+  }
+  for (const order of [0, 1]) {
+    sharp($(`map-${order}`));
+    $(`phase-${order}`).textContent = "";
+  }
+  sharp($("seen"));
+  $("all-round").textContent = "";
+  $("spoken").textContent = "The disc is empty.";
+  complain(null);
+  for (const each of followers) each({ drawing, angle });
+}
+
+function bars(who, chances, best) {
+  const place = $(`${who}-bars`);
+  if (!place.children.length) {
+    for (let digit = 0; digit < 10; digit++) {
+      const bar = document.createElement("span");
+      bar.append(document.createElement("i"), String(digit));
+      place.append(bar);
+    }
+  }
+  chances.forEach((chance, digit) => {
+    place.children[digit].firstChild.style.height = `${Math.round(100 * chance)}%`;
+    place.children[digit].classList.toggle("top", digit === best);
+  });
+}
+
+function show(found) {
+  const said = [];
+  for (const [who, name] of [["hnet", "Harmonic Network"], ["plain", "Plain CNN"]]) {
+    const now = found[who], before = found.upright[who], same = now.digit === before.digit;
+    $(`${who}-digit`).textContent = now.digit;
+    const note = $(`${who}-note`), line = document.createElement("span");
+    line.className = same ? "on" : "off";
+    line.textContent = same ? "✓ as when upright" : `✗ upright it said ${before.digit}`;
+    note.replaceChildren(line, `${(100 * now.confidence).toFixed(now.confidence > 0.995 ? 1 : 0)} % sure`);
+    document.querySelector(`.answer.${who}`).classList.toggle("stumbles", !same);
+    bars(who, now.chances, now.digit);
+    said.push(`${name}: ${now.digit}`);
+  }
+  speak(said.join(". "));
+  paintGrey($("seen"), bytes(found.seen, Uint8Array), 28);
+  for (const map of found.maps) showMap(map, found.degrees);
+}
+
+// Screen readers hear an answer when it changes, and not sixty times a second.
+let told = "", timer = 0;
+function speak(text) {
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    if (text !== told) $("spoken").textContent = told = text;
+  }, 400);
+}
+
+function showMap(sent, degrees) {
+  const canvas = $(`map-${sent.order}`), [map] = unpack(sent);
+  const [context, side] = sharp(canvas);
+  paintMap(context, map, 0, 0, side);
+  paintArrows(context, map, side);
+  const wanted = sent.order * degrees % 360;
+  const measured = sent.phase - wanted > 180 ? sent.phase - 360 : sent.phase - wanted < -180 ? sent.phase + 360 : sent.phase;
+  $(`phase-${sent.order}`).textContent =
+    `Arrows turned by ${measured.toFixed(1).replace("-", "−").replace("−0.0", "0.0")}° (m·θ = ${Math.round(wanted)}°)`;
+  canvas.setAttribute("aria-label", `Feature map of order ${sent.order}, its arrows turned by ${Math.round(measured)} degrees`);
+}
+
+// Two rings of angles: a full mark where a network says what it says upright, and where it does not
+// a hollow one, with the digit that it says instead on the outer ring.
+function paintRings() {
+  const [context, side] = sharp($("rings")), style = getComputedStyle(document.documentElement);
+  const rings = [["hnet", 0.765], ["plain", 0.85]];
+  for (const [who, radius] of rings) {
+    for (let k = 0; k < 36; k++) {
+      const middle = -Math.PI / 2 - k * Math.PI / 18;
+      const same = !round || round[who].digits[k] === round[who].digits[0];
+      context.beginPath();
+      context.arc(side / 2, side / 2, radius * side / 2, middle - 0.066, middle + 0.066);
+      context.lineWidth = side * (same ? 0.026 : 0.007);
+      context.strokeStyle = style.getPropertyValue(!round ? "--line" : same ? `--${who}` : "--bad");
+      context.stroke();
+      if (!same && who === "plain") {
+        context.font = `700 ${side * 0.03}px system-ui, sans-serif`;
+        context.textAlign = "center";
+        context.textBaseline = "middle";
+        context.fillStyle = style.getPropertyValue("--bad");
+        context.fillText(round.plain.digits[k], side / 2 * (1 + 0.905 * Math.cos(middle)), side / 2 * (1 + 0.905 * Math.sin(middle)));
+      }
+    }
+  }
+}
+
+function tally() {
+  const count = (who) => round[who].digits.filter((d) => d === round[who].digits[0]).length;
+  const total = round.angles.length, line = $("all-round");
+  const bold = (text, kind) => Object.assign(document.createElement("b"), { textContent: text, className: kind });
+  line.replaceChildren(
+    "All the way round, the same answer at ", bold(`${count("hnet")} of ${total}`, "h"),
+    " angles for the Harmonic Network and at ", bold(`${count("plain")} of ${total}`, "p"),
+    " for the plain CNN: the two rings of the dial, inner and outer.",
+  );
+}
+
+export function start() {
+  for (let digit = 0; digit < 10; digit++) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = digit;
+    button.setAttribute("aria-label", `Draw a ${digit}`);
+    button.addEventListener("click", () => choose(digit));
+    $("samples").append(button);
+  }
+  pen();
+  handle();
+  $("spin").addEventListener("click", spin);
+  $("upright").addEventListener("click", () => { stopSpin(); turnTo(0); });
+  $("clear").addEventListener("click", () => { stopSpin(); stopPen(); strokes = []; turnTo(0); changed(); });
+  blank();
+  turnTo(0);
+  paintRings();
+  choose(4);
+}
+
+// After a change of size or colours.
+export function repaint() {
+  paintPad();
+  paintRings();
+  if (drawing) update();
+}

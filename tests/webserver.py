@@ -1,0 +1,78 @@
+"""The server of hnets demo in a process of its own, and questions to it over HTTP."""
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Reply(NamedTuple):
+    """An answer of the server."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Server(NamedTuple):
+    """A server that runs, and the folder that it would write to."""
+
+    port: int
+    folder: Path
+    process: "subprocess.Popen[str]"
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def ask(
+        self, path: str, body: bytes | None = None, method: str | None = None, **headers: str
+    ) -> Reply:
+        """Ask as given: no library tidies the path or the host on the way."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            method = method or ("GET" if body is None else "POST")
+            connection.putrequest(method, path, skip_host="Host" in headers)
+            if body is not None:
+                connection.putheader("Content-Length", str(len(body)))
+            for key, value in headers.items():
+                connection.putheader(key, value)
+            connection.endheaders(body)
+            reply = connection.getresponse()
+            return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+        finally:
+            connection.close()
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Server]:
+    """A server on a free port, whose working and temporary folder is an empty one."""
+    environment = {**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hnets", "demo", "--port", "0", "--no-browser"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            line = process.stdout.readline()
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
+            assert found, line + process.stderr.read()
+            yield Server(int(found[1]), folder, process)
+        finally:
+            process.kill()
