@@ -1,141 +1,16 @@
 // The turntable: draw on the disc, turn the ring, and see what two networks say.
 import { bytes, latest, post } from "./api.js";
+import * as pad from "./pad.js";
 import { paintArrows, paintGrey, paintMap, sharp, unpack } from "./paint.js";
-import { SAMPLES } from "./samples.js";
 
 const $ = (id) => document.getElementById(id);
-const STROKE = 0.092, SENT = 224, INSET = 0.15;
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-let strokes = [], angle = 0, drawing = null, round = null, spinning = 0, drawn = 0;
+let angle = 0, drawing = null, round = null, spinning = 0;
 const followers = [];
 
 // Others that want the drawing and its angle whenever one of them changes.
 export function follow(callback) { followers.push(callback); }
 export function current() { return { drawing, angle }; }
-
-// The drawing ---------------------------------------------------------------------------------
-
-function trace(context, points, side) {
-  const at = (p) => [p[0] * side, p[1] * side];
-  context.beginPath();
-  context.moveTo(...at(points[0]));
-  if (points.length === 1) context.lineTo(...at(points[0]));
-  for (let i = 1; i < points.length; i++) {
-    const [a, b] = [points[i], points[i + 1]];
-    if (!b) context.lineTo(...at(a));
-    else context.quadraticCurveTo(...at(a), ...at([(a[0] + b[0]) / 2, (a[1] + b[1]) / 2]));
-  }
-  context.stroke();
-}
-
-function ink(context, side) {
-  context.strokeStyle = "#fff";
-  context.lineWidth = STROKE * side;
-  context.lineCap = context.lineJoin = "round";
-  for (const points of strokes) trace(context, points, side);
-}
-
-function paintPad() {
-  const [context, side] = sharp($("pad"));
-  context.fillStyle = "#000";
-  context.beginPath();
-  context.arc(side / 2, side / 2, side / 2, 0, 7);
-  context.fill();
-  context.clip();
-  context.translate(side / 2, side / 2);
-  context.rotate(-angle * Math.PI / 180);
-  context.translate(-side / 2, -side / 2);
-  ink(context, side);
-  $("empty").hidden = strokes.length > 0;
-}
-
-async function changed() {
-  const version = ++drawn;
-  round = null;
-  paintPad();
-  paintRings();
-  if (!strokes.length) {
-    drawing = null;
-    blank();
-    return;
-  }
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = SENT;
-  const context = canvas.getContext("2d");
-  context.fillStyle = "#000";
-  context.fillRect(0, 0, SENT, SENT);
-  ink(context, SENT);
-  const blob = await new Promise((done) => canvas.toBlob(done));
-  if (version !== drawn) return;
-  drawing = blob;
-  update();
-  askRound(blob);
-}
-
-function pen() {
-  const pad = $("pad");
-  let points = null;
-  const place = (event) => {
-    const box = pad.getBoundingClientRect(), turn = angle * Math.PI / 180;
-    const x = (event.clientX - box.left) / box.width - 0.5;
-    const y = (event.clientY - box.top) / box.height - 0.5;
-    // Back to the upright drawing: the disc may be turned while it is drawn on.
-    return [0.5 + x * Math.cos(turn) - y * Math.sin(turn), 0.5 + x * Math.sin(turn) + y * Math.cos(turn)];
-  };
-  pad.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
-    event.preventDefault();
-    stopSpin();
-    stopPen();
-    pad.setPointerCapture(event.pointerId);
-    points = [place(event)];
-    strokes.push(points);
-    paintPad();
-  });
-  pad.addEventListener("pointermove", (event) => {
-    if (!points) return;
-    const last = points[points.length - 1], next = place(event);
-    if (Math.hypot(next[0] - last[0], next[1] - last[1]) < 0.012) return;
-    points.push(next);
-    paintPad();
-  });
-  for (const end of ["pointerup", "pointercancel"]) {
-    pad.addEventListener(end, () => {
-      if (points) changed();
-      points = null;
-    });
-  }
-}
-
-let pending = 0;
-function stopPen() {
-  cancelAnimationFrame(pending);
-}
-
-// A sample draws itself, unless the user prefers things to stand still.
-function choose(digit) {
-  stopPen();
-  const whole = SAMPLES[digit], total = whole.reduce((sum, s) => sum + s.length, 0);
-  const finish = () => {
-    strokes = whole.map((s) => s.map((p) => [...p]));
-    changed();
-  };
-  if (calm.matches) return finish();
-  const started = performance.now();
-  const frame = (now) => {
-    let left = Math.ceil(total * (now - started) / 420);
-    if (left >= total) return finish();
-    strokes = [];
-    for (const stroke of whole) {
-      if (left > 0) strokes.push(stroke.slice(0, left));
-      left -= stroke.length;
-    }
-    paintPad();
-    pending = requestAnimationFrame(frame);
-  };
-  pending = requestAnimationFrame(frame);
-}
 
 // The dial ------------------------------------------------------------------------------------
 
@@ -150,7 +25,7 @@ function turnTo(degrees) {
   dial.style.left = `${50 - reach * Math.sin(turn)}%`;
   dial.style.top = `${50 - reach * Math.cos(turn)}%`;
   dial.style.rotate = `${-angle}deg`;
-  paintPad();
+  pad.paint(angle);
   if (drawing) update();
 }
 
@@ -236,6 +111,16 @@ const askRound = latest(async (body) => {
     tally();
   } catch { /* the answer above has said what is wrong */ }
 });
+
+// The pad has a new drawing, or none.
+function changed(blob) {
+  drawing = blob;
+  round = null;
+  paintRings();
+  if (!blob) return blank();
+  update();
+  askRound(blob);
+}
 
 function update() {
   ask({ drawing, angle });
@@ -356,23 +241,23 @@ export function start() {
     button.type = "button";
     button.textContent = digit;
     button.setAttribute("aria-label", `Draw a ${digit}`);
-    button.addEventListener("click", () => choose(digit));
+    button.addEventListener("click", () => pad.choose(digit));
     $("samples").append(button);
   }
-  pen();
+  pad.start(changed, stopSpin);
   handle();
   $("spin").addEventListener("click", spin);
   $("upright").addEventListener("click", () => { stopSpin(); turnTo(0); });
-  $("clear").addEventListener("click", () => { stopSpin(); stopPen(); strokes = []; turnTo(0); changed(); });
+  $("clear").addEventListener("click", () => { stopSpin(); pad.clear(); turnTo(0); });
   blank();
   turnTo(0);
   paintRings();
-  choose(4);
+  pad.choose(4);
 }
 
 // After a change of size or colours.
 export function repaint() {
-  paintPad();
+  pad.paint(angle);
   paintRings();
   if (drawing) update();
 }

@@ -94,6 +94,7 @@ export function start(about) {
   }
   $("tilt").addEventListener("input", (event) => {
     $("tilt-value").textContent = `${event.target.value}°`;
+    event.target.setAttribute("aria-valuetext", `${event.target.value} degrees`);
     if (disc) tilt(Number(event.target.value));
   });
   for (const button of document.querySelectorAll("[data-save]")) {

@@ -1,0 +1,132 @@
+// The disc to draw on: strokes, upright, shown at the angle of the dial.
+import { sharp } from "./paint.js";
+import { SAMPLES } from "./samples.js";
+
+const $ = (id) => document.getElementById(id);
+const STROKE = 0.092, SENT = 224;
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+let strokes = [], sample = false, shown = 0, version = 0, pending = 0, tell = () => {};
+
+function trace(context, points, side) {
+  const at = (p) => [p[0] * side, p[1] * side];
+  context.beginPath();
+  context.moveTo(...at(points[0]));
+  if (points.length === 1) context.lineTo(...at(points[0]));
+  for (let i = 1; i < points.length; i++) {
+    const [a, b] = [points[i], points[i + 1]];
+    if (!b) context.lineTo(...at(a));
+    else context.quadraticCurveTo(...at(a), ...at([(a[0] + b[0]) / 2, (a[1] + b[1]) / 2]));
+  }
+  context.stroke();
+}
+
+function ink(context, side) {
+  context.strokeStyle = "#fff";
+  context.lineWidth = STROKE * side;
+  context.lineCap = context.lineJoin = "round";
+  for (const points of strokes) trace(context, points, side);
+}
+
+export function paint(angle = shown) {
+  shown = angle;
+  const [context, side] = sharp($("pad"));
+  context.fillStyle = "#000";
+  context.beginPath();
+  context.arc(side / 2, side / 2, side / 2, 0, 7);
+  context.fill();
+  context.clip();
+  context.translate(side / 2, side / 2);
+  context.rotate(-shown * Math.PI / 180);
+  context.translate(-side / 2, -side / 2);
+  ink(context, side);
+  $("empty").hidden = strokes.length > 0;
+}
+
+async function changed() {
+  const mine = ++version;
+  paint();
+  if (!strokes.length) return tell(null);
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = SENT;
+  const context = canvas.getContext("2d");
+  context.fillStyle = "#000";
+  context.fillRect(0, 0, SENT, SENT);
+  ink(context, SENT);
+  const blob = await new Promise((done) => canvas.toBlob(done));
+  if (mine === version) tell(blob);
+}
+
+// `drawing` is told the picture whenever it changes, `begun` when a pen comes down.
+export function start(drawing, begun) {
+  tell = drawing;
+  const pad = $("pad");
+  let points = null;
+  const place = (event) => {
+    const box = pad.getBoundingClientRect(), turn = shown * Math.PI / 180;
+    const x = (event.clientX - box.left) / box.width - 0.5;
+    const y = (event.clientY - box.top) / box.height - 0.5;
+    // Back to the upright drawing: the disc may be turned while it is drawn on.
+    return [0.5 + x * Math.cos(turn) - y * Math.sin(turn), 0.5 + x * Math.sin(turn) + y * Math.cos(turn)];
+  };
+  pad.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    event.preventDefault();
+    begun();
+    stopPen();
+    pad.setPointerCapture(event.pointerId);
+    if (sample) strokes = [];  // one who draws on a sample wants a digit of their own
+    sample = false;
+    points = [place(event)];
+    strokes.push(points);
+    paint();
+  });
+  pad.addEventListener("pointermove", (event) => {
+    if (!points) return;
+    const last = points[points.length - 1], next = place(event);
+    if (Math.hypot(next[0] - last[0], next[1] - last[1]) < 0.012) return;
+    points.push(next);
+    paint();
+  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    pad.addEventListener(end, () => {
+      if (points) changed();
+      points = null;
+    });
+  }
+}
+
+function stopPen() {
+  cancelAnimationFrame(pending);
+}
+
+// A sample draws itself, unless the user prefers things to stand still.
+export function choose(digit) {
+  stopPen();
+  sample = true;
+  const whole = SAMPLES[digit], total = whole.reduce((sum, s) => sum + s.length, 0);
+  const finish = () => {
+    strokes = whole.map((s) => s.map((p) => [...p]));
+    changed();
+  };
+  if (calm.matches) return finish();
+  const started = performance.now();
+  const frame = (now) => {
+    let left = Math.ceil(total * (now - started) / 420);
+    if (left >= total) return finish();
+    strokes = [];
+    for (const stroke of whole) {
+      if (left > 0) strokes.push(stroke.slice(0, left));
+      left -= stroke.length;
+    }
+    paint();
+    pending = requestAnimationFrame(frame);
+  };
+  pending = requestAnimationFrame(frame);
+}
+
+export function clear() {
+  stopPen();
+  strokes = [];
+  changed();
+}

@@ -1,0 +1,263 @@
+"""The page of hnets demo in a real browser: draw, turn, drop a file, see the result."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from hnets import weights
+from webserver import Server, running
+
+pytest.importorskip("fastapi", reason='needs fastapi: pip install "hnets[web]"')
+pytest.importorskip("playwright", reason="needs playwright: pip install playwright")
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM, reason="needs a browser: apt-get install chromium, or another Chromium on PATH"
+)
+SECONDS = 20_000
+needs_hdsn = pytest.mark.skipif(
+    "hdsn" not in weights.available(), reason="needs the trained weights of hdsn"
+)
+SEVEN = [(-0.45, -0.55), (0.0, -0.57), (0.45, -0.6), (0.2, -0.1), (0.0, 0.3), (-0.1, 0.75)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # Chromium has no sandbox of its own for root, who runs the tests in containers.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield started
+        started.close()
+
+
+Opened = Callable[..., Page]
+
+
+@pytest.fixture
+def opened(browser: Browser, server: Server) -> Iterator[Opened]:
+    """Opens the page; whatever it complains about on the console is an error."""
+    contexts, complaints, urls = [], list[str](), list[str]()
+
+    def open_page(width: int = 1100, height: int = 900, **options: Any) -> Page:
+        options = {"reduced_motion": "reduce", "locale": "en", **options}
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(SECONDS)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: urls.append(request.url))
+        page.goto(server.address)
+        expect(page.locator("#hnet-digit")).to_have_text("4", timeout=SECONDS)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints
+    assert all(url.startswith((server.address, "data:", "blob:")) for url in urls)
+
+
+def middle(page: Page, what: str) -> tuple[float, float, float]:
+    box = page.locator(what).bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, box["width"] / 2
+
+
+def says(page: Page, who: str, digit: str) -> None:
+    expect(page.locator(f"#{who}-digit")).to_have_text(digit, timeout=SECONDS)
+
+
+def drop(page: Page, name: str, content: list[int] | int) -> None:
+    """Drop a file on the page: some bytes, or so many zeros."""
+    page.evaluate(
+        """([name, content]) => {
+            const data = new DataTransfer();
+            data.items.add(new File([new Uint8Array(content)], name, { type: "image/png" }));
+            const how = { dataTransfer: data, bubbles: true, cancelable: true };
+            document.getElementById("drop").dispatchEvent(new DragEvent("drop", how));
+        }""",
+        [name, content],
+    )
+
+
+def test_draw_a_digit_with_the_mouse_and_turn_it(opened: Opened) -> None:
+    page = opened()
+    x, y, reach = middle(page, "#pad")
+    page.mouse.move(x + SEVEN[0][0] * reach, y + SEVEN[0][1] * reach)
+    page.mouse.down()
+    for across, down in SEVEN:
+        page.mouse.move(x + across * reach, y + down * reach, steps=4)
+    page.mouse.up()
+    says(page, "hnet", "7")
+    says(page, "plain", "7")
+
+    x, y, reach = middle(page, "#turntable")
+    page.mouse.move(x, y - 0.92 * reach)
+    page.mouse.down()
+    page.mouse.move(x - 0.9 * reach, y - 0.4 * reach, steps=5)
+    page.mouse.move(x - 0.9 * reach, y + 0.3 * reach, steps=5)
+    page.mouse.move(x, y + 0.92 * reach, steps=5)
+    page.mouse.up()
+    expect(page.locator("#angle")).to_have_text("180°")
+    says(page, "hnet", "7")
+    expect(page.locator("#phase-1")).to_contain_text("(m·θ = 180°)", timeout=SECONDS)
+    expect(page.locator("#phase-0")).to_contain_text("(m·θ = 0°)")
+    expect(page.locator(".answer.plain")).to_have_class("answer plain stumbles", timeout=SECONDS)
+    expect(page.locator("#plain-note")).to_contain_text("✗ upright it said 7")
+    expect(page.locator("#hnet-note")).to_contain_text("✓ as when upright")
+    expect(page.locator("#all-round")).to_contain_text("of 36", timeout=SECONDS)
+
+
+def test_everything_can_be_done_from_the_keyboard(opened: Opened) -> None:
+    page = opened()
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the page")).to_be_focused()
+    page.get_by_role("button", name="Draw a 3").focus()
+    page.keyboard.press("Enter")
+    says(page, "hnet", "3")
+    dial = page.get_by_role("slider", name="Turn the digit")
+    dial.focus()
+    for key in ("PageUp", "PageUp", "ArrowRight", "ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+    expect(dial).to_have_attribute("aria-valuenow", "95")
+    expect(page.locator("#spoken")).to_have_text("Harmonic Network: 3. Plain CNN: 0")
+    page.keyboard.press("Home")
+    expect(page.locator("#angle")).to_have_text("0°")
+    page.get_by_role("button", name="Spin").press("Enter")
+    expect(page.locator("#angle")).not_to_have_text("0°")
+    page.get_by_role("button", name="Spin").press("Enter")
+    says(page, "hnet", "3")
+    page.get_by_role("button", name="Clear").press("Enter")
+    says(page, "hnet", "–")
+    expect(page.locator("#empty")).to_be_visible()
+
+
+def test_touch_draws_and_turns(opened: Opened) -> None:
+    page = opened(375, 800, has_touch=True, is_mobile=True)
+    page.get_by_role("button", name="Draw a 7").tap()
+    says(page, "hnet", "7")
+    x, y, reach = middle(page, "#turntable")
+    page.touchscreen.tap(x, y + 0.9 * reach)
+    expect(page.locator("#angle")).to_have_text("180°")
+    says(page, "hnet", "7")
+
+
+@needs_hdsn
+def test_drop_a_picture_turn_it_and_save_the_result(opened: Opened, tmp_path: Path) -> None:
+    page = opened()
+    picture = Image.radial_gradient("L").point(lambda v: 40 if v < 110 else 220)
+    picture.convert("RGB").save(tmp_path / "a disc.png")
+    content = (tmp_path / "a disc.png").read_bytes()
+    drop(page, "a disc.png", list(content))
+    expect(page.get_by_alt_text("Its boundaries, white on black")).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_alt_text("Its boundaries, coloured by their direction")).to_be_visible()
+    expect(page.locator("#disc-error")).to_have_text("0 %", timeout=SECONDS)
+    page.get_by_label("Turn the picture", exact=True).fill("40")
+    expect(page.locator("#tilt-value")).to_have_text("40°")
+    expect(page.locator("#disc-error")).not_to_have_text("0 %", timeout=SECONDS)
+    for button, name in (("edges", "a disc.edges.png"), ("npz", "a disc.edges.npz")):
+        with page.expect_download() as saving:
+            page.locator(f"[data-save={button}]").click()
+        assert saving.value.suggested_filename == name
+        assert saving.value.path().stat().st_size > 500
+
+
+def test_what_is_no_picture_is_said_in_words(opened: Opened) -> None:
+    page = opened()
+    given = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"no picture"}
+    page.locator("#file").set_input_files([given])
+    state = page.locator("#edges-state")
+    expect(state).to_contain_text("this is not a PNG, JPEG, WebP, GIF or BMP picture")
+    expect(page.locator("#edges-result")).to_be_hidden()
+    drop(page, "large.png", 12 * 2**20 + 1)
+    expect(state).to_contain_text("larger than 12 MB")
+
+
+def test_a_server_that_is_gone_is_said_in_words(opened: Opened) -> None:
+    page = opened()
+    page.route("**/api/digit*", lambda route: route.abort())
+    page.get_by_role("button", name="Draw a 2").click()
+    expect(page.locator("#digit-error")).to_contain_text("is hnets demo still running?")
+    page.unroute("**/api/digit*")
+    page.get_by_role("button", name="Draw a 2").click()
+    says(page, "hnet", "2")
+    expect(page.locator("#digit-error")).to_be_hidden()
+
+
+def test_look_inside_any_layer(opened: Opened) -> None:
+    page = opened()
+    page.get_by_label("Layer").select_option("3")
+    page.locator("#inside").scroll_into_view_if_needed()
+    expect(page.locator("#fields-note")).to_have_text("16 of 14×14 pixels", timeout=SECONDS)
+    expect(page.locator("#filters canvas")).to_have_count(2)
+    expect(page.locator("#filters-note")).to_have_text("with their phase β")
+    page.get_by_label("Layer").select_option("7")
+    expect(page.locator("#filters-note")).to_have_text("without phases", timeout=SECONDS)
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_nothing_sticks_out_and_everything_has_a_name(opened: Opened, width: int) -> None:
+    page = opened(width, 800)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, canvas, img, [role]")]
+            .filter((e) => !e.closest("[aria-hidden=true]") && !e.classList.contains("brand"))
+            .filter((e) => e.tagName !== "IMG" || e.getAttribute("alt") === null)
+            .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim()
+                || (e.labels && e.labels.length) || e.getAttribute("role") === "alert"
+                || e.getAttribute("role") === "status"))
+            .map((e) => e.outerHTML)"""
+    )
+    assert unnamed == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_system_until_told_otherwise(opened: Opened, scheme: str) -> None:
+    page = opened(color_scheme=scheme)
+    bright = "(e) => getComputedStyle(e).backgroundColor.match(/[0-9]+/g)[0] > 128"
+    body, button = page.locator("body"), page.locator("#theme")
+    assert body.evaluate(bright) == (scheme == "light")
+    button.click()
+    assert body.evaluate(bright) == (scheme == "dark")
+    expect(button).to_have_attribute("aria-pressed", str(scheme == "light").lower())
+    page.reload()
+    assert body.evaluate(bright) == (scheme == "dark"), "the choice is kept"
+    low = page.evaluate(
+        """() => {
+            const light = (text) => {
+                const [r, g, b] = text.match(/[0-9.]+/g).map((v) => v / 255)
+                    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+            };
+            const behind = (e) => {
+                const own = getComputedStyle(e).backgroundColor, above = e.parentElement;
+                return own === "rgba(0, 0, 0, 0)" && above ? behind(above) : own;
+            };
+            const texts = "p, h1, h2, h3, b, a, button, label, strong, small, figcaption";
+            return [...document.querySelectorAll(texts)]
+                .filter((e) => e.offsetParent && e.textContent.trim())
+                .filter((e) => !e.matches(".empty, .skip"))
+                .filter((e) => {
+                    const [a, b] = [light(getComputedStyle(e).color), light(behind(e))];
+                    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5;
+                })
+                .map((e) => e.outerHTML.slice(0, 90));
+        }"""
+    )  # fmt: skip
+    assert low == [], "contrast below 4.5 to 1"
