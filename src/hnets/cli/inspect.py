@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +11,8 @@ from hnets.cli.app import app, figure_file, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
 
-    from hnets.inspect import FilterStudy, NetworkErrors, Stability
+    from hnets.inspect.tables import Numbers
 
 __all__ = ["equivariance", "features", "filters", "flow", "inspect", "stability"]
 
@@ -46,14 +44,13 @@ def stability(
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("stability.png"),
 ) -> None:
     """How steady a filter's response is while its input turns, for orders 0, 1 and 2."""
-    from rich.console import Console
-
     from hnets.inspect import stability as measure
+    from hnets.inspect.tables import stability_numbers
     from hnets.turn import load
 
     _ready(out)
     study = measure(load(image), kernel_size, seed=seed)
-    Console().print(stability_table(study))
+    _print(stability_numbers(study))
     _save(study.figure(), out)
 
 
@@ -66,13 +63,12 @@ def filters(
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("filters.png"),
 ) -> None:
     """First-layer filters, the phases of every layer, and how many filters are wasted."""
-    from rich.console import Console
-
     from hnets.inspect import filters as measure
+    from hnets.inspect.tables import filter_numbers
 
     _ready(out)
     study = measure(model, against)
-    Console().print(filters_table(study))
+    _print(filter_numbers(study))
     _save(study.figure(), out)
 
 
@@ -131,83 +127,30 @@ def equivariance(
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("equivariance.png"),
 ) -> None:
     """How far every layer is from turning with its input, and where that comes from."""
-    from rich.console import Console
-
     from hnets.inspect import equivariance as measure
     from hnets.inspect import equivariance_figure
+    from hnets.inspect.tables import equivariance_numbers
 
     _ready(out)
     names = [model] if against is None else [model, against]
     studies = [measure(name, in_streams=in_streams, size=size) for name in names]
     for study in studies:
-        Console().print(equivariance_table(study))
+        _print(equivariance_numbers(study))
     _save(equivariance_figure(studies), out)
 
 
-def stability_table(study: Stability) -> Table:
-    """Deviations by layer and order, a column for each kind of patch."""
-    from rich.table import Table
-
-    table = Table(title="deviation of the magnitude over a full turn")
-    table.add_column("layer")
-    table.add_column("order", justify="right")
-    for kind in study.shown:
-        table.add_column(f"{kind}\npatches", justify="right")
-    for layer in dict.fromkeys(response.layer for response in study.responses):
-        columns = [study.find(layer, kind) for kind in study.shown]
-        for row in zip(*columns, strict=True):
-            order = "" if row[0].order is None else str(row[0].order)
-            table.add_row(layer, order, *(percent(each.deviation) for each in row))
-    return table
-
-
-def filters_table(study: FilterStudy) -> Table:
-    """Blank filters and near-copies of every layer of both networks."""
-    from rich.table import Table
-
-    table = Table()
-    for name in ("network", "layer"):
-        table.add_column(name)
-    for name in ("filters", "blank", "near-\ncopies", "phases", "evenness\nof phases"):
-        table.add_column(name, justify="right")
-    for name, layers in ((study.network, study.layers), (study.plain, study.plain_layers)):
-        for layer in layers:
-            phases = (f"{layer.phases.size:,}", f"{layer.evenness:.2f}")
-            table.add_row(
-                name, layer.name, f"{layer.count:,}", str(layer.blank), str(layer.copies),
-                *(phases if layer.phases.size else ("", "")),
-            )  # fmt: skip
-        table.add_section()
-    return table
-
-
-def equivariance_table(study: NetworkErrors) -> Table:
-    """Errors at some angles, and where they come from, in percent."""
+def _print(numbers: Numbers) -> None:
     from rich import box
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    from hnets.inspect.equivariance import SOURCES
-
-    shown = [angle for angle in (22.5, 45.0, 90.0, 180.0) if angle in study.angles]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
-    table.title = f"{study.network}: error of turned maps in percent, and where it comes from"
-    table.add_column("step", no_wrap=True)
-    for name in (*(f"{angle:g}°" for angle in shown), "all", *SOURCES):
-        table.add_column(name, justify="right", no_wrap=True)
-    for layer in study.layers:
-        errors = [layer.errors[study.angles.index(angle)] for angle in shown]
-        numbers = [*errors, layer.total, *(layer.sources[source] for source in SOURCES)]
-        table.add_row(layer.name, *(percent(number).removesuffix(" %") for number in numbers))
-    return table
-
-
-def percent(share: float) -> str:
-    """Two digits of a percentage; nothing where it is not known, and "exact" for rounding."""
-    if math.isnan(share):
-        return ""
-    if share < 1e-9:
-        return "exact" if share else "0"
-    return f"{100 * share:.{0 if share >= 0.1 else 1 if share >= 0.01 else 2}f} %"
+    table = Table(title=numbers.title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
+    for number, name in enumerate(numbers.header):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    for row in numbers.rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
 
 
 def _ready(out: Path) -> None:

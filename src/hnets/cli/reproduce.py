@@ -13,7 +13,7 @@ from hnets.cli.train import Changes, Device
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["ablation", "reproduce", "table1", "table2"]
+__all__ = ["ablation", "figures", "reproduce", "table1", "table2"]
 
 reproduce = typer.Typer(help="The paper's tables and figures, as they ship or trained again.")
 app.add_typer(reproduce, name="reproduce")
@@ -168,6 +168,29 @@ def ablation(
     path = inspect.save(study.figure(curves), out / "ablation.png")
     console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     _write(page, console)
+
+
+@reproduce.command()
+def figures(
+    out: Annotated[Path, typer.Option(help="Folder for the figures and the page.")] = Path(
+        "figures-out"
+    ),
+    photo: Annotated[
+        Path | None,
+        typer.Option(help="A picture for those that need one; else one of scikit-image."),
+    ] = None,
+) -> None:
+    """All figures from the weights that ship, and report.html, one page that holds them."""
+    from hnets import inspect
+    from hnets.reproduce import write_figures
+    from hnets.turn import load
+
+    with inspect.style():  # is there something to draw with?
+        pass
+    picture = load(photo)
+    make_folder(out)
+    page = write_figures(picture, out, lambda path: typer.echo(f"wrote {path}"))
+    typer.echo(f"wrote {page}")
 
 
 def _write(page: Path | None, console: Console) -> None:

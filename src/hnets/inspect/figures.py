@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "INK", "MUTED", "bare", "new_figure", "save", "style"]
+__all__ = ["FORMATS", "INK", "MUTED", "bare", "new_figure", "percent", "save", "style"]
 
 INK = "#1f2328"
 MUTED = "#656d76"
@@ -79,6 +80,19 @@ def save(
         if compact and kind == "png":
             _shrink(part)
     return path
+
+
+def percent(share: float) -> str:
+    """Two digits of a percentage; nothing where it is not known, and "exact" for rounding.
+
+    >>> percent(0.123), percent(0.0123), percent(0.00123), percent(1e-15), percent(0)
+    ('12 %', '1.2 %', '0.12 %', 'exact', '0 %')
+    """
+    if math.isnan(share):
+        return ""
+    if 0 < share < 1e-9:
+        return "exact"
+    return f"{100 * share:.{0 if share >= 0.1 or not share else 1 if share >= 0.01 else 2}f} %"
 
 
 def _shrink(path: Path) -> None:

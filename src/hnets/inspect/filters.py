@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hnets.errors import InputError
 from hnets.functional import rotate_pixels
-from hnets.inspect.figures import INK, MUTED, bare, new_figure, style
+from hnets.inspect.figures import INK, MUTED, bare, new_figure, percent, style
 from hnets.inspect.networks import Network, find_network
 from hnets.nn import HConv2d
 from hnets.nn.filters import HarmonicFilters
@@ -175,7 +175,7 @@ def _plain(name: str, conv: nn.Conv2d) -> LayerFilters:
     offset = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
     inside = offset[:, None].hypot(offset) <= size / 2
     # Finer pixels first, so that turning a 3×3 filter does not blur it away.
-    fine = torch.nn.functional.interpolate(weight * inside, scale_factor=8, mode="bicubic")
+    fine = torch.nn.functional.interpolate(weight * inside, scale_factor=4, mode="bicubic")
     awake = _awake(weight.flatten(1).norm(dim=1))
     fine = fine[awake]
     unit = fine.flatten(1) / fine.flatten(1).norm(dim=1, keepdim=True)
@@ -279,9 +279,7 @@ def _counts(name: str, layers: Sequence[LayerFilters]) -> str:
     parts = []
     for where, some in (("first layer", layers[:1]), ("all layers", layers)):
         count, blank, copies = totals(some)
-        parts.append(
-            f"{where}: {100 * blank:.0f} % blank, {100 * copies:.0f} % near-copies of {count:,}"
-        )
+        parts.append(f"{where}: {percent(blank)} blank, {percent(copies)} near-copies of {count:,}")
     return f"{name}, filters of the " + "; of ".join(parts)
 
 

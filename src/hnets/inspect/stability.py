@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from hnets import nn as hnn
 from hnets.basis import Rings
-from hnets.inspect.figures import INK, MUTED, bare, new_figure, style
+from hnets.inspect.figures import INK, MUTED, bare, new_figure, percent, style
 from hnets.streams import Streams
 from hnets.testing import band_limited
 
@@ -242,7 +242,7 @@ def _panel(axes: Axes, study: Stability, responses: list[Response]) -> None:
         name = "" if response.order is None else f"m = {response.order}: "
         axes.plot(
             degrees, curves[middle], color=colour, linewidth=1.4,
-            label=f"{name}{100 * response.deviation:.{_digits(response.deviation)}f} %",
+            label=f"{name}{percent(response.deviation)}",
         )  # fmt: skip
     axes.set(xlim=(0, 360), ylim=(0, 2.6))
     axes.set_xticks(range(0, 361, 45), [f"{angle}°" for angle in range(0, 361, 45)])
@@ -255,8 +255,3 @@ def _panel(axes: Axes, study: Stability, responses: list[Response]) -> None:
     )  # fmt: skip
     for edge in axes.spines.values():
         edge.set_visible(False)
-
-
-def _digits(deviation: float) -> int:
-    """Decimals of a percentage that leave two digits to read."""
-    return 0 if deviation >= 0.1 else 1 if deviation >= 0.01 else 2

@@ -1,6 +1,7 @@
 """The paper's tables and figures: from shipped results in a second, or trained again."""
 
 from hnets.reproduce.ablation import METHODS, SIZES, train_ablation
+from hnets.reproduce.figures import write_figures
 from hnets.reproduce.page import page, write_page
 from hnets.reproduce.rows import TABLE1, TABLE2, BoundaryRow, Row
 from hnets.reproduce.scoring import score_results
@@ -17,5 +18,6 @@ __all__ = [
     "score_results",
     "train_ablation",
     "train_recipes",
+    "write_figures",
     "write_page",
 ]
