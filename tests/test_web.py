@@ -31,6 +31,7 @@ from webserver import Server, running
 pytest.importorskip("fastapi", reason='needs fastapi: pip install "hnets[web]"')
 
 from hnets.web import app, guard
+from hnets.web.digits import Digits
 from hnets.web.errors import Refused
 from hnets.web.pictures import _drawing, read
 from hnets.web.worker import Worker
@@ -108,6 +109,16 @@ def test_the_answer_stays_and_phases_advance_by_the_order(server: Server) -> Non
             assert 0 < sent["height"] == sent["width"]
     assert 7 in plain
     assert len(plain) > 1, "the plain CNN was to stumble"
+
+
+def test_an_update_while_the_dial_turns_costs_less_than_100_ms() -> None:
+    """Of computing, on one core and in the best of some: what others do here does not count."""
+    digits, body, spent = Digits(), seven(), []
+    for angle in range(0, 60, 10):
+        before = time.process_time()
+        digits.turned(body, angle, 2)
+        spent.append(time.process_time() - before)
+    assert min(spent) < 0.1
 
 
 def test_all_the_way_round(server: Server) -> None:
