@@ -49,7 +49,10 @@ def test_steps_are_layers_after_their_nonlinearity_pooling_and_the_answer() -> N
     assert [s.name for s in steps] == ["layer 1", "pooling 1", "layer 2", "answer"]
     torch.testing.assert_close(steps[0].values, net[:2](x))
     torch.testing.assert_close(steps[1].values, net[:3](x))
-    assert str(steps[1].streams) == "4x0 + 4x1"
+    assert [str(s.streams) for s in steps] == ["4x0 + 4x1"] * 4
+    pooled = nn.Sequential(net, hnn.Magnitude("4x0 + 4x1"), hnn.GlobalMean())
+    assert [str(s.streams) for s in trace(pooled, x)][2:] == ["4x0 + 4x1", "8x0r"]
+    assert str(trace(pooled[:2], x)[-1].streams) == "8x0r"
 
 
 def test_functional_pooling_and_overwritten_maps_are_seen() -> None:

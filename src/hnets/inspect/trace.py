@@ -52,6 +52,8 @@ def trace(module: nn.Module, x: Tensor) -> list[Maps]:
             f"(batch, channels, height, width), got {_described(answer)}"
         )
     streams = getattr(module, "out_streams", None)
+    if notes.named is not None and notes.named[0] is answer:
+        streams = notes.named[1]
     if not isinstance(streams, Streams) or streams.channels != answer.shape[1]:
         streams = Streams(f"{answer.shape[1]}x0r")
     return [*notes.maps, Maps("answer", "answer", streams, answer)]
@@ -73,6 +75,8 @@ class _Notes:
     def __init__(self) -> None:
         self.maps: list[Maps] = []
         self.last: Tensor | None = None
+        self.named: tuple[Tensor, Streams] | None = None
+        """What the latest part that names its streams has made: the answer, perhaps."""
         self.turns = 1
         self.layers = 0
 
@@ -94,7 +98,7 @@ class _Notes:
         self._add(f"layer {self.layers}", "layer", streams, y)
 
     def follow(self, x: Tensor, y: Tensor) -> None:
-        """Something else has made y of x."""
+        """Something else has made maps y of maps x."""
         if not self.maps or x is not self.last:
             return
         now = self.maps[-1]
@@ -127,9 +131,9 @@ def _watching(module: nn.Module, notes: _Notes) -> Iterator[None]:
         if isinstance(part, _CONVOLUTIONS):
             if _size(part) > 1:
                 hooks.append(part.register_forward_pre_hook(_before(notes)))
-                hooks.append(part.register_forward_hook(_after(notes.layer)))
+                hooks.append(part.register_forward_hook(_after(notes)))
         elif part not in inside and not list(part.children()):
-            hooks.append(part.register_forward_hook(_following(notes)))
+            hooks.append(part.register_forward_hook(_after(notes)))
     try:
         yield
     finally:
@@ -146,12 +150,17 @@ def _before(notes: _Notes) -> Callable[..., None]:
     return lambda part, args: notes.before(args[0]) if _is_map(args[:1]) else None
 
 
-def _after(note: Callable[[nn.Module, Tensor], None]) -> Callable[..., None]:
-    return lambda part, args, y: note(part, y) if _is_map([y]) else None
+def _after(notes: _Notes) -> Callable[..., None]:
+    def note(part: nn.Module, args: tuple[Any, ...], y: Any) -> None:
+        if isinstance(part, _CONVOLUTIONS) and _is_map([y]):
+            notes.layer(part, y)
+        elif _is_map([*args[:1], y]):
+            notes.follow(args[0], y)
+        streams = getattr(part, "out_streams", None)
+        if isinstance(y, Tensor) and isinstance(streams, Streams):
+            notes.named = y, streams
 
-
-def _following(notes: _Notes) -> Callable[..., None]:
-    return lambda part, args, y: notes.follow(args[0], y) if _is_map([*args[:1], y]) else None
+    return note
 
 
 def _is_map(values: Any) -> bool:
