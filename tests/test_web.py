@@ -284,7 +284,8 @@ def test_two_hundred_at_once_are_answered_or_refused_politely(server: Server) ->
 
 def test_nothing_of_the_users_is_written(server: Server) -> None:
     server.ask("/api/digit", seven())
-    server.ask("/api/edges", saved(_drawing(), "BMP"))  # larger than what is held in memory by form
+    large = _drawing().resize((900, 600))
+    server.ask("/api/edges", saved(large, "BMP"))  # 1.6 MB, more than forms hold in memory
     assert not list(server.folder.iterdir())
 
 

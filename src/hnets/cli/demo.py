@@ -25,7 +25,7 @@ def demo(
     """Open a page to play with: draw a digit, turn it, and see what a network sees.
 
     Everything runs on this machine: the page fetches nothing from elsewhere, and what is drawn or
-    dropped on it is not kept. Ctrl-C ends it.
+    dropped on it is written to no file. Ctrl-C ends it.
     """
     try:
         from hnets.web.serve import serve

@@ -195,7 +195,7 @@ function showMap(sent, degrees) {
   const wanted = sent.order * degrees % 360;
   const measured = sent.phase - wanted > 180 ? sent.phase - 360 : sent.phase - wanted < -180 ? sent.phase + 360 : sent.phase;
   $(`phase-${sent.order}`).textContent =
-    `Arrows turned by ${measured.toFixed(1).replace("-", "−").replace("−0.0", "0.0")}° (m·θ = ${Math.round(wanted)}°)`;
+    `Arrows turned by ${measured.toFixed(1).replace("-", "−").replace("−0.0", "0.0")}° (m·θ\u00a0=\u00a0${Math.round(wanted)}°)`;
   canvas.setAttribute("aria-label", `Feature map of order ${sent.order}, its arrows turned by ${Math.round(measured)} degrees`);
 }
 
