@@ -70,14 +70,10 @@ class BoundaryDetector:
                 f"BoundaryDetector expects an H-DSN or an HED of hnets.models, got a "
                 f"{type(net).__name__}"
             )
-        self.model = cast(SideNetwork, freeze(net))
-        try:
-            self.model.to(device)
-        except (RuntimeError, AssertionError) as error:  # the latter from torch without CUDA
-            reason = str(error).splitlines()[0]
-            raise InputError(f"cannot compute on {str(device)!r} ({reason}); use cpu") from None
+        place = _device(device)
+        self.model = cast(SideNetwork, freeze(net)).to(place)
         step = 2 ** (len(self.model.stages) - 1)
-        self._view = View(reach(self.model) + Compass.reach, step, torch.device(device))
+        self._view = View(reach(self.model), step, place)
 
     @overload
     def __call__(self, image: Sequence[Picture], scales: Sequence[float] = ...) -> list[Floats]: ...
@@ -138,7 +134,7 @@ class BoundaryDetector:
         def network(x: Tensor) -> Tensor:
             maps = self.model.features(x)
             logits = self.model.answers(maps, x.shape[2], x.shape[3])
-            return torch.cat([logits[:, -1:].sigmoid(), compass(maps)], dim=1)
+            return torch.cat([logits[:, -1:].sigmoid(), compass(maps[0])], dim=1)
 
         return Oriented(*self._answer(network, _angles, picture, name, scales))
 
@@ -154,6 +150,19 @@ class BoundaryDetector:
         image = colours(picture, name)
         with torch.inference_mode():
             return answer(network, finish, image, scales, self._view)
+
+
+def _device(given: torch.device | str) -> torch.device:
+    try:
+        place = torch.device(given)
+    except RuntimeError:
+        raise InputError(f"expected a device such as cpu or cuda, got {given!r}") from None
+    try:
+        torch.empty(1, device=place)
+    except (RuntimeError, AssertionError) as error:  # the latter from torch without CUDA
+        reason = str(error).splitlines()[0]
+        raise InputError(f"cannot compute on {str(given)!r} ({reason}); use cpu") from None
+    return place
 
 
 def _angles(maps: Floats) -> Floats:

@@ -1,50 +1,51 @@
-"""Which way boundaries run, read from the phases of a network's streams of order 1.
+"""Which way boundaries run, read from the phases of a network's fields of order 1.
 
 Turn a picture by θ, and a field of order 1 is multiplied by exp(iθ). So a straight boundary whose
 normal points at the angle α gives the fields F the values ``c·exp(iα)``, where c depends on all
-that is not its direction: the colours on either side, the blur, the distance of the pixel. Any form
+that is not its direction: the colours on either side, the blur, the distance of the pixel. A form
 
     z = Fᵀ M F,    M complex and symmetric
 
-then turns by ``exp(2iα)``, whatever M is: twice the angle, so that a step from dark to bright and
-one from bright to dark agree. What is left is to choose M so that ``cᵀ M c`` is a positive number
-for all boundaries; then ``arg(z)/2`` is the direction of the normal. `Compass` finds such an M for
-each of the finer stages of a network, whatever its weights are, by least squares over some hundred
-edges that it draws: in which phase they answer is what their β and everything before them made it.
+then is ``exp(2iα)·cᵀ M c``, whatever M is: it turns twice as fast, so that a step from dark to
+bright and one from bright to dark agree. What is left is to choose M such that ``cᵀ M c`` is a
+positive number for boundaries of all kinds; then ``arg(z)/2`` is the direction of the normal.
 
-Beside z of one pixel those of its neighbours count: in the middle of a thin line all fields of
-order 1 are zero, since the line is its own half turn, but on its two flanks they are not, and they
-agree.
+`Compass` finds M by least squares, over many edges and some bars that it draws itself, for any
+weights that a network has. The fields are those of the first stage, the only ones at full
+resolution, and each of them a second time with the strong ones among them emphasised:
+``F·|F|/‖F‖``, since functions of magnitudes keep the order, and M can do more with two.
+
+The z of neighbours are averaged. In the middle of a thin bar, which is its own half turn, all
+fields of order 1 are zero; on its two flanks they are not, and agree.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as tf
 from torch import Tensor
 
-from hnets import functional as F
 from hnets.errors import InputError
+from hnets.functional import gaussian_window
 from hnets.models.boundary import HDSN, SideNetwork
 
 __all__ = ["Compass"]
 
-STAGES = 3
-"""Finer stages, whose fields are read: the coarser ones say less precisely where and which way."""
-SMOOTHING = (1, 4, 6, 4, 1)
-"""Weights of the neighbours, along either axis."""
-_EDGES, _SIDE = 96, 49
-"""How many edges are drawn, and on how many pixels: the middle does not see the border."""
-_CONTRAST, _BLURS = 0.12, (0.7, 2.5)
-"""How much two colours differ at least, and how wide an edge is, in pixels."""
-_NEAR, _ALONG = 1.5, 6.0
-"""Which pixels are asked: how far from the edge, and from the middle of the picture along it."""
-_RIDGE = 0.01
-"""What the squares of M cost, in parts of the mean square of what M weighs."""
+SMOOTHING = 2.0
+"""Width of the Gaussian that averages z over neighbours, in pixels."""
+_DRAWN, _SIDE = 1500, 11
+"""Pictures that are drawn, and their side in pixels."""
+_CHROMA, _CONTRAST = 0.45, 0.06
+"""How much the colours of an edge differ from grey at most, and from one another at least."""
+_BLURS, _WIDTHS, _BARS = (0.1, 2.5), (1.5, 6.0), 0.2
+"""How blurred an edge is and how wide a bar, in pixels, and which part of the pictures are bars."""
+_NEAR, _BORDER = 1.5, 2
+"""Pixels that are asked: how far from the edge, and how far from the border of the picture."""
+_RIDGE = 1e-3
+"""What the squares of M cost, in parts of the mean square of what they weigh."""
 
 
 class Compass:
@@ -54,97 +55,93 @@ class Compass:
         network: an H-DSN, frozen or not.
     """
 
-    reach = len(SMOOTHING) // 2
-    """Pixels that are looked at beyond those that the network looks at."""
-
     def __init__(self, network: SideNetwork) -> None:
         if not isinstance(network, HDSN):
             raise InputError(
-                f"orientations are read from streams of order 1, and {type(network).__name__} has "
+                f"orientations are read from fields of order 1, and {type(network).__name__} has "
                 "none; use an H-DSN"
             )
-        self._parts = [s.slices[s.orders.index(1)] for s in network.streams[:STAGES]]
-        pictures, normals = _edges()
+        streams = network.streams[0]
+        self._fields = streams.slices[streams.orders.index(1)]
+        pictures, normals, away = _draw()
         with torch.inference_mode():
-            maps = network.features(pictures.to(network.mean))
-        fields = [maps[stage][:, part].double().cpu() for stage, part in enumerate(self._parts)]
-        self._kernels = [
-            _kernel(_fit(_asked(each, normals, 2**stage))).to(network.mean)
-            for stage, each in enumerate(fields)
-        ]
+            maps = network.stages[0]((pictures.to(network.mean) - network.mean) / network.std)
+            fields = _emphasised(maps[:, self._fields].cpu().double())
+        upright = torch.complex(*fields.chunk(2, 1)) * torch.exp(-1j * normals)[:, None, None, None]
+        inside = slice(_BORDER, -_BORDER)  # where the border of the picture is not seen
+        asked = away[:, inside, inside] <= _NEAR
+        form = _fit(upright[:, :, inside, inside].permute(0, 2, 3, 1)[asked])
+        self._kernel = _as_convolution(form).to(network.mean)
 
-    def __call__(self, maps: Sequence[Tensor]) -> Tensor:
-        """The real and imaginary part of z, ``(batch, 2, height, width)``, of the maps of stages.
+    def __call__(self, maps: Tensor) -> Tensor:
+        """z of the maps of the first stage, as its real and imaginary part ``(batch, 2, h, w)``.
 
         Its phase is twice the angle of the normal, its magnitude says how much there is to go by.
         """
-        height, width = maps[0].shape[2:]
-        z = maps[0].new_zeros(len(maps[0]), 2, height, width)
-        for stage, (part, kernel) in enumerate(zip(self._parts, self._kernels, strict=True)):
-            z += F.enlarge2d(_form(maps[stage][:, part], kernel), height, width, stage)
-        taps = (z.new_tensor(SMOOTHING) / sum(SMOOTHING)).expand(2, 1, 1, -1)
-        z = tf.conv2d(z, taps, padding=(0, self.reach), groups=2)
-        return tf.conv2d(z, taps.mT, padding=(self.reach, 0), groups=2)
+        fields = _emphasised(maps[:, self._fields])
+        re, im = fields.chunk(2, 1)
+        by_re, by_im = tf.conv2d(fields, self._kernel).chunk(2, 1)  # M F
+        z = torch.stack([(re * by_re - im * by_im).sum(1), (re * by_im + im * by_re).sum(1)], 1)
+        taps = gaussian_window(6 * round(SMOOTHING) + 1, SMOOTHING).to(z).expand(2, 1, 1, -1)
+        half = taps.shape[-1] // 2
+        z = tf.conv2d(z, taps, padding=(0, half), groups=2)
+        return tf.conv2d(z, taps.mT, padding=(half, 0), groups=2)
 
 
-def _form(fields: Tensor, kernel: Tensor) -> Tensor:
-    """Fᵀ M F in real numbers: ``(batch, 2, h, w)`` of fields ``(batch, 2·n, h, w)``."""
+def _emphasised(fields: Tensor) -> Tensor:
+    """Fields ``(batch, 2·n, h, w)``, real parts then imaginary ones, each followed by F·|F|/‖F‖."""
     re, im = fields.chunk(2, 1)
-    by_re, by_im = tf.conv2d(fields, kernel).chunk(2, 1)  # M F
-    return torch.stack([(re * by_re - im * by_im).sum(1), (re * by_im + im * by_re).sum(1)], 1)
+    square = re.square() + im.square()
+    share = (square / square.sum(1, keepdim=True).clamp(min=1e-12)).sqrt()
+    return torch.cat([re, re * share, im, im * share], 1)
 
 
-def _kernel(form: Tensor) -> Tensor:
-    """A complex matrix on complex channels as a 1×1 convolution of real ones."""
+def _as_convolution(form: Tensor) -> Tensor:
+    """A complex matrix on complex channels, as a 1×1 convolution of real ones."""
     re, im = form.real, form.imag
     return torch.cat([torch.cat([re, -im], 1), torch.cat([im, re], 1)])[..., None, None]
 
 
-def _edges() -> tuple[Tensor, Tensor]:
-    """Pictures of straight edges, ``(n, 3, side, side)``, and the angles of their normals.
+def _draw() -> tuple[Tensor, Tensor, Tensor]:
+    """Pictures ``(n, 3, side, side)``, the angles of their normals, and how far off pixels are.
 
-    The same ones each time, between two colours that differ, in all directions, sharp or blurred.
+    The same ones each time: edges and some bars, sharp and blurred, in all directions, between
+    greys and colours that differ.
     """
     random = np.random.default_rng(0)
-    colours = random.random((8 * _EDGES, 2, 3))
-    colours = colours[np.abs(colours[:, 0] - colours[:, 1]).mean(1) > _CONTRAST][:_EDGES]
-    normals = torch.from_numpy(2 * math.pi * random.random(_EDGES))
-    blurs = torch.from_numpy(random.uniform(*_BLURS, _EDGES))
-    covered = 0.5 + 0.5 * torch.erf(_distances(normals, 1) / blurs[:, None, None])
-    one, other = torch.from_numpy(colours)[..., None, None].unbind(1)  # (n, 3, 1, 1)
-    return (one + (other - one) * covered[:, None]).float(), normals
+    greys, tint = random.random((8 * _DRAWN, 2, 1)), _CHROMA * random.random((8 * _DRAWN, 1, 1))
+    colours = np.clip(greys + tint * random.standard_normal((8 * _DRAWN, 2, 3)), 0, 1)
+    differ = np.abs(colours[:, 0] - colours[:, 1]).mean(1) > _CONTRAST
+    one, other = torch.from_numpy(colours[differ][:_DRAWN])[..., None, None].unbind(1)
 
+    def uniform(low: float, high: float) -> Tensor:
+        return torch.from_numpy(random.uniform(low, high, (_DRAWN, 1, 1)))
 
-def _distances(normals: Tensor, step: int) -> Tensor:
-    """How far the pixels of a level of the pyramid lie from the edges, ``(n, side, side)``."""
-    at = torch.arange(-(_SIDE // 2), _SIDE // 2 + 1, step, dtype=torch.float64)
-    x, y = at, -at[:, None]
-    return torch.cos(normals)[:, None, None] * x + torch.sin(normals)[:, None, None] * y
+    at = torch.arange(_SIDE, dtype=torch.float64) - _SIDE // 2
+    normals, blur, half = uniform(0, 2 * math.pi), uniform(*_BLURS), uniform(*_WIDTHS) / 2
+    distance = torch.cos(normals) * at - torch.sin(normals) * at[:, None] + uniform(-0.5, 0.5)
 
+    def beyond(edge: Tensor) -> Tensor:
+        return 0.5 + 0.5 * torch.erf((distance - edge) / (math.sqrt(2) * blur))
 
-def _asked(fields: Tensor, normals: Tensor, step: int) -> Tensor:
-    """What edges with the normal +x would give, ``(pixels, n)`` complex, where pixels are asked."""
-    away = _distances(normals, step).abs()
-    along = _distances(normals + math.pi / 2, step).abs()
-    asked = (away <= max(_NEAR, step / 2)) & (along <= _ALONG)
-    re, im = fields.chunk(2, 1)
-    turned = torch.complex(re, im) * torch.exp(-1j * normals)[:, None, None, None]
-    return turned.permute(0, 2, 3, 1)[asked]
+    bar = beyond(-half) - beyond(half)
+    share = torch.where(uniform(0, 1) < _BARS, bar, beyond(torch.zeros(()))).unsqueeze(1)
+    return (one + (other - one) * share).float(), normals[:, 0, 0], distance.abs()
 
 
 def _fit(given: Tensor) -> Tensor:
-    """The symmetric matrix M that comes closest to ``cᵀ M c = |c|²`` for all c, rows of ``given``.
+    """The symmetric M for which ``cᵀ M c`` is closest to ``|c|²``, c being rows of ``given``.
 
-    By least squares over c of length 1.
+    Differences count in parts of ``|c|²``, and those of a strong c for somewhat more.
     """
-    power = given.abs().square().sum(1)
-    mean = power.mean()
-    given = given[power > 1e-3 * mean] / power[power > 1e-3 * mean].sqrt()[:, None]
+    size = given.abs().square().sum(1, keepdim=True).sqrt()
+    awake = size[:, 0] > 0.01 * size.mean()
+    given, size = given[awake], size[awake]
     row, column = torch.triu_indices(given.shape[1], given.shape[1])
-    products = given[:, row] * given[:, column]
-    normal = products.mH @ products
-    normal += _RIDGE * normal.diagonal().real.mean() * torch.eye(len(normal), dtype=normal.dtype)
-    solved = torch.linalg.solve(normal, products.mH.sum(1))
-    form = torch.zeros(given.shape[1], given.shape[1], dtype=normal.dtype)
-    form[row, column] = solved
-    return (form + form.T) / (2 * mean)
+    products = given[:, row] * given[:, column] / size**2
+    weighed = (products * size.sqrt()).mH
+    normal = weighed @ products
+    normal += _RIDGE * normal.diagonal().real.mean() * torch.eye(len(normal))
+    form = torch.zeros(given.shape[1], given.shape[1], dtype=given.dtype)
+    form[row, column] = torch.linalg.solve(normal, weighed.sum(1))
+    return (form + form.T) / (2 * size.mean() ** 2)
