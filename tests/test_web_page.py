@@ -23,7 +23,8 @@ CHROMIUM = next(
 pytestmark = pytest.mark.skipif(
     not CHROMIUM, reason="needs a browser: apt-get install chromium, or another Chromium on PATH"
 )
-SECONDS = 20_000
+PATIENCE = 20_000
+"""In milliseconds, and generous: other tests run beside these."""
 needs_hdsn = pytest.mark.skipif(
     "hdsn" not in weights.available(), reason="needs the trained weights of hdsn"
 )
@@ -38,6 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         # Chromium has no sandbox of its own for root, who runs the tests in containers.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -59,11 +61,11 @@ def opened(browser: Browser, server: Server) -> Iterator[Opened]:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(SECONDS)
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: urls.append(request.url))
         page.goto(server.address)
-        expect(page.locator("#hnet-digit")).to_have_text("4", timeout=SECONDS)
+        expect(page.locator("#hnet-digit")).to_have_text("4")
         return page
 
     yield open_page
@@ -80,7 +82,7 @@ def middle(page: Page, what: str) -> tuple[float, float, float]:
 
 
 def says(page: Page, who: str, digit: str) -> None:
-    expect(page.locator(f"#{who}-digit")).to_have_text(digit, timeout=SECONDS)
+    expect(page.locator(f"#{who}-digit")).to_have_text(digit)
 
 
 def drop(page: Page, name: str, content: list[int] | int) -> None:
@@ -116,12 +118,12 @@ def test_draw_a_digit_with_the_mouse_and_turn_it(opened: Opened) -> None:
     page.mouse.up()
     expect(page.locator("#angle")).to_have_text("180°")
     says(page, "hnet", "7")
-    expect(page.locator("#phase-1")).to_contain_text("(m·θ = 180°)", timeout=SECONDS)
+    expect(page.locator("#phase-1")).to_contain_text("(m·θ = 180°)")
     expect(page.locator("#phase-0")).to_contain_text("(m·θ = 0°)")
-    expect(page.locator(".answer.plain")).to_have_class("answer plain stumbles", timeout=SECONDS)
+    expect(page.locator(".answer.plain")).to_have_class("answer plain stumbles")
     expect(page.locator("#plain-note")).to_contain_text("✗ upright it said 7")
     expect(page.locator("#hnet-note")).to_contain_text("✓ as when upright")
-    expect(page.locator("#all-round")).to_contain_text("of 36", timeout=SECONDS)
+    expect(page.locator("#all-round")).to_contain_text("of 36")
 
 
 def test_everything_can_be_done_from_the_keyboard(opened: Opened) -> None:
@@ -165,12 +167,12 @@ def test_drop_a_picture_turn_it_and_save_the_result(opened: Opened, tmp_path: Pa
     picture.convert("RGB").save(tmp_path / "a disc.png")
     content = (tmp_path / "a disc.png").read_bytes()
     drop(page, "a disc.png", list(content))
-    expect(page.get_by_alt_text("Its boundaries, white on black")).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_alt_text("Its boundaries, white on black")).to_be_visible()
     expect(page.get_by_alt_text("Its boundaries, coloured by their direction")).to_be_visible()
-    expect(page.locator("#disc-error")).to_have_text("0 %", timeout=SECONDS)
+    expect(page.locator("#disc-error")).to_have_text("0 %")
     page.get_by_label("Turn the picture", exact=True).fill("40")
     expect(page.locator("#tilt-value")).to_have_text("40°")
-    expect(page.locator("#disc-error")).not_to_have_text("0 %", timeout=SECONDS)
+    expect(page.locator("#disc-error")).not_to_have_text("0 %")
     for button, name in (("edges", "a disc.edges.png"), ("npz", "a disc.edges.npz")):
         with page.expect_download() as saving:
             page.locator(f"[data-save={button}]").click()
@@ -204,11 +206,11 @@ def test_look_inside_any_layer(opened: Opened) -> None:
     page = opened()
     page.get_by_label("Layer").select_option("3")
     page.locator("#inside").scroll_into_view_if_needed()
-    expect(page.locator("#fields-note")).to_have_text("16 of 14×14 pixels", timeout=SECONDS)
+    expect(page.locator("#fields-note")).to_have_text("16 of 14×14 pixels")
     expect(page.locator("#filters canvas")).to_have_count(2)
     expect(page.locator("#filters-note")).to_have_text("with their phase β")
     page.get_by_label("Layer").select_option("7")
-    expect(page.locator("#filters-note")).to_have_text("without phases", timeout=SECONDS)
+    expect(page.locator("#filters-note")).to_have_text("without phases")
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
