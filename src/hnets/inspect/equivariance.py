@@ -378,7 +378,7 @@ def _bars(axes: Axes, study: NetworkErrors, ceiling: float, legend: bool) -> Non
         if total > ceiling:
             axes.text(number, 0.97 * ceiling, f"{total:.0f}", size=7, ha="center", va="top",
                       color="white")  # fmt: skip
-    axes.set_xticks(range(len(names)), names, size=8)
+    axes.set_xticks(range(len(names)), names, size=8 if len(names) < 12 else 7)
     axes.set(xlim=(-0.6, len(names) - 0.4), ylim=(0, ceiling))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
     axes.set_xlabel("layer; p is the pooling after it", size=8.5, color=MUTED)

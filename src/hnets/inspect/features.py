@@ -25,7 +25,7 @@ __all__ = ["FeatureMaps", "Field", "features"]
 _ARROWS = 28
 """Arrows along the longer side of a map, or fewer if it has fewer pixels."""
 _FAINT = 0.12
-"""Magnitudes below this part of the layer's largest have no arrow: their phase says nothing."""
+"""Magnitudes below this part of the order's largest have no arrow: their phase says nothing."""
 _PALE = 0.7
 """Magnitudes above this part of the largest are bright, and have dark arrows."""
 _DEAD = 1e-3
@@ -143,7 +143,7 @@ def _draw(study: FeatureMaps) -> Figure:
         side, gap, top, left, head = 2.3, 0.12, 0.66, 0.15, 0.26
         tall = side * height / width if height < width else side
         wide = side * width / height if height > width else side
-        total = (left + (across + 1) * (wide + gap) + 0.75, top + len(lines) * (tall + head + gap))
+        total = (left + (across + 1) * (wide + gap) + 0.9, top + len(lines) * (tall + head + gap))
         figure = new_figure(*total)
 
         def place(x: float, down: float, w: float, h: float) -> Axes:
@@ -152,39 +152,46 @@ def _draw(study: FeatureMaps) -> Figure:
 
         title = f"{study.layer} of {study.network}"
         figure.text(left / total[0], 1 - 0.3 / total[1], title, size=11, weight="bold")
-        note = "colour is magnitude, arrows are phases"
-        for count, what in ((study.weaker, "weaker"), (study.empty, "empty")):
-            note += f"; {count} {what} maps are not shown" if count else ""
+        note = "arrows are phases"
+        out = ((study.weaker, "weaker"), (study.empty, "empty"))
+        missing = " and ".join(f"{count} {what}" for count, what in out if count)
+        note += f"; {missing} maps are not shown" if missing else ""
         figure.text(left / total[0], 1 - 0.52 / total[1], note, size=8.5, color=MUTED)
         axes = place(left, top + head, wide, tall)
         bare(axes)
         axes.imshow(study.picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         axes.set_title("what the network sees", size=8.5, color=MUTED, pad=4)
-        ceiling = max(float(np.abs(field.values).max()) for field in study.fields) or 1.0
+        ceilings = {order: _largest(study, order) for order in orders}
         for row, (order, line) in enumerate(lines):
             for column, field in enumerate(line):
                 x, down = left + (column + 1) * (wide + gap), top + row * (tall + head + gap) + head
                 axes = place(x, down, wide, tall)
-                shown = _field(axes, field, ceiling)
+                shown = _field(axes, field, ceilings[order])
                 axes.set_title(f"m = {order}, map {field.number}", size=8.5, pad=4)
-        bar = place(total[0] - 0.62, top + head, 0.14, tall)
+        bar = place(total[0] - 0.8, top + head, 0.14, tall)
         figure.colorbar(shown, cax=bar)
         bar.tick_params(labelsize=7.5, length=0)
+        bar.set_ylabel("magnitude / largest of its order", size=8, color=MUTED)
         bar.spines[:].set_visible(False)
     return figure
 
 
+def _largest(study: FeatureMaps, order: int) -> float:
+    fields = [field for field in study.fields if field.order == order]
+    return max(float(np.abs(field.values).max()) for field in fields) or 1.0
+
+
 def _field(axes: Axes, field: Field, ceiling: float) -> AxesImage:
     bare(axes)
-    size = np.abs(field.values)
-    shown = axes.imshow(size, cmap="viridis", vmin=0, vmax=ceiling, interpolation="nearest")
+    size = np.abs(field.values) / ceiling
+    shown = axes.imshow(size, cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
     height, width = size.shape
     step = max(1, math.ceil(max(height, width) / _ARROWS))
     y, x = np.mgrid[step // 2 : height : step, step // 2 : width : step]
-    z = field.values[y, x]
+    z = field.values[y, x] / ceiling
     for wanted, colour in (
-        ((np.abs(z) > _FAINT * ceiling) & (np.abs(z) <= _PALE * ceiling), "white"),
-        (np.abs(z) > _PALE * ceiling, INK),
+        ((np.abs(z) > _FAINT) & (np.abs(z) <= _PALE), "white"),
+        (np.abs(z) > _PALE, INK),
     ):
         unit = z[wanted] / np.abs(z[wanted])
         axes.quiver(

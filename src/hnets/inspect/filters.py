@@ -201,13 +201,16 @@ def _copies(alike: Tensor) -> int:
 # The figure ----------------------------------------------------------------------------------
 
 _CELL, _GAP = 0.62, 0.1
+_MOST, _MOST_PLAIN = 12, 24
+"""First-layer filters that are drawn, of each order and of the plain network."""
 
 
 def _draw(study: FilterStudy) -> Figure:
     orders = list(dict.fromkeys(each.order for each in study.first))
-    rows = [[each for each in study.first if each.order == order] for order in orders]
+    rows = [[each for each in study.first if each.order == order][:_MOST] for order in orders]
+    plain = study.plain_first[:_MOST_PLAIN]
     across = max(map(len, rows))
-    plain_across = -(-len(study.plain_first) // 3)
+    plain_across = -(-len(plain) // 3)
     roses = [layer for layer in study.layers if layer.phases.size]
     with style():
         left, top = 0.62, 0.78
@@ -240,8 +243,8 @@ def _draw(study: FilterStudy) -> Figure:
                     _dial(sheet.axes(x, down + step, _CELL, _CELL), each.phases, strong)
         sheet.text(plain_left, 0.3, f"first layer of {study.plain}", size=11, weight="bold")
         sheet.text(plain_left, 0.52, "as they are", color=MUTED, size=8.5)
-        limit = float(np.abs(study.plain_first).max())
-        for number, kernel in enumerate(study.plain_first):
+        limit = float(np.abs(plain).max())
+        for number, kernel in enumerate(plain):
             row, column = divmod(number, plain_across)
             place = (plain_left + column * step, top + row * step)
             _picture(sheet.axes(*place, _CELL, _CELL), kernel, limit)

@@ -117,7 +117,7 @@ def _middle(fields: Tensor) -> Tensor:
 def _draw(study: Flow) -> Figure:
     height, width = study.picture.shape[:2]
     with style():
-        wide = 3.0 if width >= height else 3.0 * width / height
+        wide = max(2.4, 3.0 * min(1.0, width / height))  # room for titles and for the note
         tall = wide * height / width
         gap, head = 0.12, 0.3
         total = (0.15 + 3 * (wide + gap), 0.08 + 2 * (tall + head) + 1.5)
