@@ -19,7 +19,7 @@ DEV := $(VENV)/.installed-dev
 help: ## List the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-run: $(RUN) ## Install, then train two networks on digits for two minutes: a table and a PNG
+run: $(RUN) ## Install, draw the edges of a photograph, train two networks on digits for two minutes
 	$(BIN)/hnets quickstart
 
 test: lint types docs unit ## Install, then lint, types, documentation, doctests and tests

@@ -51,6 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_it_leaves_a_figure_and_its_numbers(run: tuple[Path, str]) -> None:
     path, _ = run
     assert sorted(file.name for file in path.parent.iterdir()) == [
+        "edges.png",
         "quickstart.json",
         "quickstart.png",
     ]
@@ -77,7 +78,7 @@ def test_it_says_in_plain_lines_what_it_does_and_what_it_saw(run: tuple[Path, st
         "92,649,200",
         "21,570",
         "2,976,080",
-        "hnets turn photo.jpg",
+        "hnets edges photo.jpg",
     ):
         assert expected in said
     assert f"wrote{path}" in "".join(said.split())

@@ -1,4 +1,7 @@
-"""The quick start: two networks learn upright digits, and are asked about turned ones."""
+"""The quick start: boundaries in a photograph at once, then two networks that learn digits.
+
+They learn from upright digits and are asked about turned ones.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from hnets import data, inspect
 from hnets.cost import cost
 from hnets.data import Dataset
 from hnets.data.spline import rotate, to_bytes
+from hnets.errors import MissingExtra
+from hnets.predict import BoundaryDetector
 from hnets.train import Finished, Recipe, Run, joined, train, watching
 from hnets.train.recipe import Data, Model, Optimiser, Training
 from hnets.train.record import versions, write_json
@@ -98,6 +103,10 @@ def quickstart(out: Path, epochs: int, seed: int, console: Console) -> Path:
     with inspect.style():  # before any work: is there something to draw with, and to learn from?
         pass
     test = data.load("digits", "test")
+    edges = _edges(out)
+    _say(console, "The H-DSN that ships with hnets finds the boundaries in a photograph, and in")
+    _say(console, "the phases of its feature maps which way they run.")
+    _wrote(console, edges)
     runs = {name: Run(recipe, seed) for name, recipe in recipes(epochs, seed).items()}
     with joined() as team:
         _say(
@@ -123,9 +132,20 @@ def quickstart(out: Path, epochs: int, seed: int, console: Console) -> Path:
     write_json({**facts, "networks": [_facts(each) for each in answers]}, out / "quickstart.json")
     path = inspect.save(figure, out / "quickstart.png", compact=True)
     _say(console, _seen(*answers))
-    console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
-    _say(console, "Try next: hnets turn photo.jpg, hnets digits photo.png, hnets reproduce table1")
+    _wrote(console, path)
+    _say(console, "Try next: hnets edges photo.jpg, hnets digits photo.png, hnets demo")
     return path
+
+
+def _edges(out: Path) -> Path:
+    """Draw the boundaries in a picture that comes with scikit-image, and their orientations."""
+    try:
+        from skimage.data import coffee
+    except ImportError:
+        raise MissingExtra("a photograph to start with", "scikit-image", "plot") from None
+    photograph = coffee()
+    figure = inspect.edges_figure(photograph, *BoundaryDetector().oriented(photograph))
+    return inspect.save(figure, out / "edges.png", compact=True)
 
 
 def turned(test: Dataset, degrees: float) -> Tensor:
@@ -178,6 +198,10 @@ def _pictures(answers: Sequence[Answers], test: Dataset) -> list[inspect.Answere
 
 def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False)
+
+
+def _wrote(console: Console, path: Path) -> None:
+    console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _time(epochs: int, device: torch.device) -> str:
