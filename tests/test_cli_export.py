@@ -83,7 +83,7 @@ def test_help(hnets_command: Command) -> None:
         ("hnet_mnist folder.onnx", "expected a file that ends in .onnx or .pt2, got"),
         ("hnet_mnist x.onnx --size 28", "'28' is not HEIGHTxWIDTH in pixels"),
         ("hnet_mnist x.onnx --size 2x2", "2x2 is too small for hnet_mnist; try 28x28"),
-        ("z2cnn x.onnx", "there are no trained weights for z2cnn; models that have some: "),
+        ("p4cnn x.onnx", "there are no trained weights for p4cnn; models that have some: "),
         ("hnet_mnist x.onnx --weights no", "there is no file no; hnets train writes a model."),
         ("hnet_mnist x.onnx --weights folder.onnx", "there is no file folder.onnx; "),
         ("hnet_mnist x.onnx --weights text", "text is not a safetensors file ("),
@@ -123,7 +123,7 @@ def test_bad_input_is_one_line_and_nothing_written(
 
 
 def test_advice_where_no_weights_ship(hnets_command: Command) -> None:
-    done = hnets_command("export", "z2cnn", "x.onnx")
+    done = hnets_command("export", "p4cnn", "x.onnx")
     assert ", ".join(weights.available()) in done.err
     assert "give your own with --weights FILE.safetensors" in done.err
 

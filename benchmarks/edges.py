@@ -1,0 +1,134 @@
+"""The boundaries of a 481×321 picture on CPU: the H-DSN against a plain network, and HED.
+
+    python benchmarks/edges.py                 # on all cores
+    python benchmarks/edges.py --threads 1     # steadier beside other work
+
+The plain network has the H-DSN's five stages, with as many real channels and so the same
+multiplications, ReLU, and batch norm folded into the convolutions. It is timed in two forms: as one
+would write it with torch's own mean pooling, resizing and 1×1 convolutions, and on hnets' pyramid
+and side outputs, where only the stages differ. All are timed in turn in one run; ratios are to the
+first form. Above 1 is slower.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from timing import Step, interleaved
+from torch import Tensor, nn
+from torch.nn.functional import avg_pool2d, conv2d, interpolate
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+import hnets
+from hnets.models.boundary import HED, WIDTHS, SideNetwork
+
+HEIGHT, WIDTH = 321, 481
+TARGET = 1.1
+
+
+class OnOurPyramid(HED):
+    """The plain network, with what stands around the stages of an H-DSN."""
+
+    def __init__(self) -> None:
+        super().__init__([4 * width for width in WIDTHS])  # two orders, of two real numbers each
+
+    def halve(self, maps: Tensor) -> Tensor:
+        return hnets.functional.halve2d(maps)
+
+
+class Plain(OnOurPyramid):
+    """The same of torch's own parts."""
+
+    def halve(self, maps: Tensor) -> Tensor:
+        return avg_pool2d(maps, 2, ceil_mode=True)
+
+    def answers(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
+        sides = [conv2d(x, s.weight, s.bias) for s, x in zip(self.sides, features, strict=True)]
+        full = [interpolate(side, (height, width), mode="bilinear") for side in sides[1:]]
+        maps = torch.cat([sides[0], *full], dim=1)
+        return torch.cat([maps, conv2d(maps, self.fusion.weight, self.fusion.bias)], dim=1)
+
+
+def main() -> None:
+    """Time the networks, and print their ratios."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--threads", type=int, help="CPU threads; torch's own choice by default")
+    parser.add_argument("--rounds", type=int, default=25, help="interleaved rounds")
+    parser.add_argument("--min-time", type=float, default=0.3, help="seconds a sample lasts")
+    parser.add_argument("--json", type=Path, help="also write medians and ratios to this file")
+    args = parser.parse_args()
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    _check_multiplications()
+    networks: dict[str, nn.Module] = {
+        "plain": _folded(Plain()),
+        "plain, on our pyramid": _folded(OnOurPyramid()),
+        "H-DSN, frozen": hnets.freeze(hnets.models.hdsn()),
+        "HED, half width": _folded(hnets.models.hed()),
+        "HED, low": _folded(hnets.models.hed_low()),
+    }
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} CPU threads")
+    steps = {name: _inference(net) for name, net in networks.items()}
+    times = interleaved(steps, args.rounds, args.min_time)
+    print(f"\nA picture of {WIDTH}x{HEIGHT}\n{times.table(to='plain')}")
+    for other in ("plain", "plain, on our pyramid", "HED, half width", "HED, low"):
+        ratio = times.ratios(to=other)["H-DSN, frozen"]
+        print(f"H-DSN against {other}: {ratio.median:.3f} ({ratio.lower:.2f}-{ratio.upper:.2f})")
+    reached = times.ratios(to="plain")["H-DSN, frozen"].median
+    print(f"target {TARGET}: {'met' if reached <= TARGET else 'missed'}")
+    if args.json:
+        ratios = times.ratios(to="plain")
+        found = {
+            name: {"seconds": times.median(name), "ratio": ratios[name].median} for name in steps
+        }
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _check_multiplications() -> None:
+    """See that the 3×3 convolutions of both networks multiply equally often, one by one."""
+    ours, theirs = (
+        [layer.multiplications for layer in report.layers if layer.kind in ("HConv2d", "Conv2d")]
+        for report in (
+            hnets.cost(net, (3, HEIGHT, WIDTH)) for net in (hnets.models.hdsn(), Plain())
+        )
+    )
+    if ours != theirs:
+        raise RuntimeError(f"the multiplications differ: {ours} and {theirs}")
+    print(f"{sum(ours):,} multiplications in the convolutions of the H-DSN and the plain network")
+
+
+def _folded(net: SideNetwork) -> SideNetwork:
+    """A network for inference: batch norms in the convolutions before them, ReLU in place."""
+    net.eval().requires_grad_(False)
+    for number, stage in enumerate(net.stages):
+        parts: list[nn.Module] = []
+        for part, after in pairwise([*stage, None]):
+            if isinstance(after, nn.BatchNorm2d):
+                parts.append(fuse_conv_bn_eval(part, after))
+            elif isinstance(part, nn.ReLU):
+                parts.append(nn.ReLU(inplace=True))
+            elif not isinstance(part, nn.BatchNorm2d):
+                parts.append(part)
+        net.stages[number] = nn.Sequential(*parts)
+    return net
+
+
+def _inference(net: nn.Module) -> Step:
+    picture = torch.rand(1, 3, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(0))
+
+    def infer() -> Tensor:
+        with torch.inference_mode():
+            answer: Tensor = net(picture)
+            return answer
+
+    return infer
+
+
+if __name__ == "__main__":
+    main()
