@@ -41,8 +41,13 @@ _SMALL = np.array([1, 2, 1]) / 4
 _WIDE = np.array([1, 2, 3, 4, 5, 4, 3, 2, 1]) / 25
 
 
-def suppress(soft: ArrayLike, variant: str = "standard") -> NDArray[np.float64]:
+def suppress(
+    soft: ArrayLike, variant: str = "standard", normal: ArrayLike | None = None
+) -> NDArray[np.float64]:
     """A soft map (h, w) after a variant of `VARIANTS`, across the lines that it shows itself.
+
+    Where their directions are known, ``normal`` gives the angle across them at each pixel, in
+    radians, x to the right and y down.
 
     >>> line = np.zeros((16, 16))
     >>> line[:, 6:9] = 0.3, 0.9, 0.3
@@ -59,7 +64,8 @@ def suppress(soft: ArrayLike, variant: str = "standard") -> NDArray[np.float64]:
         return values
     if chosen.smooth:
         values = _filtered(values, _SMALL)
-    return suppress_across(values, normals(values), chosen.reach)
+    across = normals(values) if normal is None else np.asarray(normal, dtype=np.float64)
+    return suppress_across(values, across, chosen.reach)
 
 
 def normals(soft: NDArray[np.float64]) -> NDArray[np.float64]:

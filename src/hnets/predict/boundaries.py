@@ -102,22 +102,22 @@ class BoundaryDetector:
 
     @overload
     def thinned(
-        self, image: Sequence[Picture], scales: Sequence[float] = ..., reach: int = ...
+        self, image: Sequence[Picture], scales: Sequence[float] = ..., variant: str = ...
     ) -> list[Floats]: ...
     @overload
     def thinned(
-        self, image: Picture, scales: Sequence[float] = ..., reach: int = ...
+        self, image: Picture, scales: Sequence[float] = ..., variant: str = ...
     ) -> Floats: ...
     def thinned(
         self,
         image: Picture | Sequence[Picture],
         scales: Sequence[float] = (1.0,),
-        reach: int = 1,
+        variant: str = "standard",
     ) -> Floats | list[Floats]:
-        """Boundaries as lines, by `thin_across` along the orientations that the network reports."""
+        """Boundaries as lines: `thin_across` with the orientations that the network reports."""
 
         def lines(one: Picture, name: str) -> Floats:
-            return thin_across(*self._oriented(one, name, scales), reach=reach)
+            return thin_across(*self._oriented(one, name, scales), variant)
 
         return _each(image, lines, np.stack)
 

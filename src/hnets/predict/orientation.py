@@ -38,12 +38,14 @@ SMOOTHING = 2.0
 """Width of the Gaussian that averages z over neighbours, in pixels."""
 _DRAWN, _SIDE = 1500, 11
 """Pictures that are drawn, and their side in pixels."""
-_CHROMA, _CONTRAST = 0.45, 0.06
+_CHROMA, _CONTRAST = 0.55, 0.06
 """How much the colours of an edge differ from grey at most, and from one another at least."""
-_BLURS, _WIDTHS, _BARS = (0.1, 2.5), (1.5, 6.0), 0.2
+_BLURS, _WIDTHS, _BARS = (0.1, 2.5), (1.5, 6.0), 0.15
 """How blurred an edge is and how wide a bar, in pixels, and which part of the pictures are bars."""
-_NEAR, _BORDER = 1.5, 2
-"""Pixels that are asked: how far from the edge, and how far from the border of the picture."""
+_NEAR = 1.5
+"""Pixels that are asked: how far from the edge."""
+_BORDER = 2
+"""Pixels next to the border of a picture whose fields see beyond it, and are not heard."""
 _RIDGE = 1e-3
 """What the squares of M cost, in parts of the mean square of what they weigh."""
 
@@ -68,7 +70,7 @@ class Compass:
             maps = network.stages[0]((pictures.to(network.mean) - network.mean) / network.std)
             fields = _emphasised(maps[:, self._fields].cpu().double())
         upright = torch.complex(*fields.chunk(2, 1)) * torch.exp(-1j * normals)[:, None, None, None]
-        inside = slice(_BORDER, -_BORDER)  # where the border of the picture is not seen
+        inside = slice(_BORDER, -_BORDER)
         asked = away[:, inside, inside] <= _NEAR
         form = _fit(upright[:, :, inside, inside].permute(0, 2, 3, 1)[asked])
         self._kernel = _as_convolution(form).to(network.mean)
@@ -83,9 +85,11 @@ class Compass:
         by_re, by_im = tf.conv2d(fields, self._kernel).chunk(2, 1)  # M F
         z = torch.stack([(re * by_re - im * by_im).sum(1), (re * by_im + im * by_re).sum(1)], 1)
         taps = gaussian_window(6 * round(SMOOTHING) + 1, SMOOTHING).to(z).expand(2, 1, 1, -1)
-        half = taps.shape[-1] // 2
-        z = tf.conv2d(z, taps, padding=(0, half), groups=2)
-        return tf.conv2d(z, taps.mT, padding=(half, 0), groups=2)
+        cut = _BORDER if min(z.shape[2:]) > 2 * _BORDER else 0
+        z = z[:, :, cut : z.shape[2] - cut, cut : z.shape[3] - cut]
+        pad = cut + taps.shape[-1] // 2
+        z = tf.conv2d(z, taps, padding=(0, pad), groups=2)
+        return tf.conv2d(z, taps.mT, padding=(pad, 0), groups=2)
 
 
 def _emphasised(fields: Tensor) -> Tensor:
