@@ -86,8 +86,8 @@ def edges(
     hnets edges photos "more/*.png" -o maps  a folder and a pattern
     hnets edges photo.jpg --orientation      and coloured by direction
     hnets edges photo.jpg --scale 0.5,1,1.5  slower, often better
-    hnets edges - < photo.jpg > edges.png    in a pipe; one of --thin,
-                                             --orientation ... changes what comes out
+    hnets edges - < photo.jpg > edges.png    in a pipe, also with --thin or
+                                             another one of these
     """
     scales = _scales(scale or ["1"])
     asked = {"thin": thin, "orientation": orientation, "overlay": overlay, "npz": npz}
@@ -168,6 +168,8 @@ def _detect(
 
     detector = BoundaryDetector(device=device or ("cuda" if torch.cuda.is_available() else "cpu"))
     names = output_names(paths, folder or FOLDER, [ENDINGS[kind] for kind in kinds])
+    if folder is not None:
+        _explain(paths, names)
     written, wrong = list[Path](), 0
     with _bar(len(paths)) as show:
         for path, name in zip(paths, names, strict=True):
@@ -187,11 +189,19 @@ def _detect(
                 written.append(folder / f"{name}{ENDINGS[kind]}")
                 with replacing(written[-1]) as part, part.open("wb") as file:
                     _save(content, file)
-    for path in written[:NAMED] if len(written) <= NAMED else ():
-        typer.echo(f"wrote {path}")
     if len(written) > NAMED:
         typer.echo(f"wrote {len(written)} files for {len(paths) - wrong} pictures in {folder}")
+    else:
+        for path in written:
+            typer.echo(f"wrote {path}")
     return wrong
+
+
+def _explain(paths: Sequence[Path], names: Sequence[str]) -> None:
+    for path, name in zip(paths, names, strict=True):
+        if str(path) != STDIN and name != path.stem:
+            end = ENDINGS["edges"]
+            complain(f"{path} is written as {name}{end}: another has the name {path.stem}")
 
 
 def _read(path: Path) -> NDArray[np.uint8]:
