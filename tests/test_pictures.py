@@ -109,3 +109,40 @@ def test_what_is_wrong_with_a_picture_is_one_line(
     with pytest.raises(PictureError, match=message) as caught:
         read_picture(damaged(tmp_path, kind))
     assert "\n" not in str(caught.value)
+
+
+def test_limits_are_those_that_are_given(tmp_path: Path) -> None:
+    path = written(gradient(4, 3), tmp_path / "small.png")
+    assert read_picture(path, smallest=1).size == (4, 3)
+    with pytest.raises(PictureError, match="is 4×3 pixels, and at least 4×4 are needed"):
+        read_picture(path, smallest=4)
+    large = written(Image.new("1", (9500, 9500)), tmp_path / "large.png")
+    assert read_picture(large, largest=10**8).size == (9500, 9500)
+    with pytest.raises(PictureError, match="has more than 89 million pixels; make it smaller"):
+        read_picture(large)
+
+
+def test_an_open_file_is_read_and_called_by_the_name_it_is_given() -> None:
+    data = io.BytesIO()
+    gradient().save(data, "png")
+    assert read_picture(data, name="stdin").size == (40, 30)
+    for content, message in (
+        (b"", "stdin is empty"),
+        (b"text", "stdin is not a picture"),
+        (data.getvalue()[:60], "stdin is damaged or cut short"),
+    ):
+        with pytest.raises(PictureError, match=f"^{message}"):
+            read_picture(io.BytesIO(content), name="stdin")
+
+
+def test_large_pictures_of_many_bits_are_stretched_strip_by_strip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(0).uniform(-3, 5, (60, 50)).astype(np.float32)
+    values[7, 7], values[30, 3] = np.nan, np.inf
+    path = written(Image.fromarray(values), tmp_path / "real.tif")
+    whole = np.asarray(read_picture(path))
+    monkeypatch.setattr("hnets.pictures._STRIP", 100)
+    np.testing.assert_array_equal(np.asarray(read_picture(path)), whole)
+    assert (whole.min(), whole.max()) == (0, 255)
+    assert whole[7, 7, 0] == 0, "what is no number is as dark as the darkest"

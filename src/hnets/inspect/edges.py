@@ -105,36 +105,37 @@ def edges_figure(
     """Draw a photograph ``(height, width, 3)``, its boundaries, and which way they run."""
     height, width = strength.shape
     with style():
-        panel = _PANEL, _PANEL * height / width
-        size = 3 * _PANEL + 4 * _GAP + _LEGEND, panel[1] + _TOP + _GAP
-        figure = new_figure(*size)
+        high = _PANEL * height / width
+        body = max(high, _LEGEND + 0.5)  # the legend has two lines below it
+        wide, tall = 3 * _PANEL + 4 * _GAP + _LEGEND, _TOP + body + _GAP
+        figure = new_figure(wide, tall)
+
+        def place(left: float, side: float, up: float) -> Axes:
+            middle = _GAP + body / 2
+            axes = figure.add_axes((left / wide, (middle - up / 2) / tall, side / wide, up / tall))
+            bare(axes)
+            return axes
+
         shown = (
             ("picture", "", image),
             ("boundaries", "how sure the network is", 1 - np.stack([strength] * 3, -1)),
             ("orientations", "from the phases of order 1", orientation_colours(strength, angle)),
         )
-        for place, (title, note, pixels) in enumerate(shown):
-            left = _GAP + place * (_PANEL + _GAP)
-            box = (left / size[0], _GAP / size[1], panel[0] / size[0], panel[1] / size[1])
-            axes = figure.add_axes(box)
-            bare(axes)
-            axes.imshow(pixels, interpolation="antialiased", vmin=0, vmax=1)
-            middle = (left + _PANEL / 2) / size[0]
-            for line, up, points, colour, weight in (
+        for number, (title, note, pixels) in enumerate(shown):
+            left = _GAP + number * (_PANEL + _GAP)
+            place(left, _PANEL, high).imshow(pixels, interpolation="antialiased", vmin=0, vmax=1)
+            for text, up, points, colour, weight in (
                 (title, 0.32, 11, INK, "bold"), (note, 0.1, 8.5, MUTED, "normal"),
             ):  # fmt: skip
-                y = (size[1] - _TOP + up) / size[1]
-                figure.text(middle, y, line, ha="center", size=points, color=colour, weight=weight)
+                at = (left + _PANEL / 2) / wide, (tall - _TOP + up) / tall
+                figure.text(*at, text, ha="center", size=points, color=colour, weight=weight)
         side = _LEGEND - 0.15
-        box = (1 - (side + 0.05) / size[0], (_GAP + panel[1] / 2 - side / 2) / size[1],
-               side / size[0], side / size[1])  # fmt: skip
-        _legend(figure.add_axes(box))
+        _legend(place(wide - side - 0.05, side, side))
     return figure
 
 
 def _legend(axes: Axes) -> None:
-    """The wheel, with lines in some directions beside the colours that they have."""
-    bare(axes)
+    """The wheel, and some of the directions beside their colours."""
     axes.imshow(orientation_wheel(), extent=(-1, 1, -1, 1))
     for degrees in range(0, 360, 45):
         at = np.exp(1j * np.radians(degrees))
