@@ -36,6 +36,8 @@ __all__ = ["Compass"]
 
 SMOOTHING = 2.0
 """Width of the Gaussian that averages z over neighbours, in pixels."""
+_ROWS = 128
+"""Rows that are worked on at once: each field is copied several times on the way."""
 _DRAWN, _SIDE = 1500, 11
 """Pictures that are drawn, and their side in pixels."""
 _CHROMA, _CONTRAST = 0.55, 0.06
@@ -80,16 +82,21 @@ class Compass:
 
         Its phase is twice the angle of the normal, its magnitude says how much there is to go by.
         """
-        fields = _emphasised(maps[:, self._fields])
-        re, im = fields.chunk(2, 1)
-        by_re, by_im = tf.conv2d(fields, self._kernel).chunk(2, 1)  # M F
-        z = torch.stack([(re * by_re - im * by_im).sum(1), (re * by_im + im * by_re).sum(1)], 1)
+        strips = maps[:, self._fields].split(_ROWS, 2)
+        z = torch.cat([_form(_emphasised(strip), self._kernel) for strip in strips], 2)
         taps = gaussian_window(6 * round(SMOOTHING) + 1, SMOOTHING).to(z).expand(2, 1, 1, -1)
         cut = _BORDER if min(z.shape[2:]) > 2 * _BORDER else 0
         z = z[:, :, cut : z.shape[2] - cut, cut : z.shape[3] - cut]
         pad = cut + taps.shape[-1] // 2
         z = tf.conv2d(z, taps, padding=(0, pad), groups=2)
         return tf.conv2d(z, taps.mT, padding=(pad, 0), groups=2)
+
+
+def _form(fields: Tensor, kernel: Tensor) -> Tensor:
+    """Fᵀ M F, with M as a convolution of real channels."""
+    re, im = fields.chunk(2, 1)
+    by_re, by_im = tf.conv2d(fields, kernel).chunk(2, 1)  # M F
+    return torch.stack([(re * by_re - im * by_im).sum(1), (re * by_im + im * by_re).sum(1)], 1)
 
 
 def _emphasised(fields: Tensor) -> Tensor:
