@@ -40,9 +40,8 @@ def _spectra(plan: Plan) -> NDArray[np.float64]:
     spectra = []
     for block in plan.blocks:
         for each in block.filters:
-            harmonics = plan.spec.basis(each.order)
-            transform = np.fft.fft2(harmonics, s=(_FREQUENCIES, _FREQUENCIES))
-            spectra.append((np.abs(transform) ** 2).reshape(len(harmonics), -1))
+            transform = np.fft.fft2(each.harmonics, s=(_FREQUENCIES, _FREQUENCIES))
+            spectra.append((np.abs(transform) ** 2).reshape(len(transform), -1))
     return np.concatenate(spectra)
 
 

@@ -21,7 +21,7 @@ from hnets.streams import Stream, Streams
 
 __all__ = ["Block", "Filter", "KernelSpec", "Path", "Phase", "Plan", "plan"]
 
-Phase = Literal["filter", "ring", "none"]
+Phase = Literal["filter", "ring", "free", "none"]
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,25 @@ class KernelSpec:
     conjugate: bool = False
 
     def __post_init__(self) -> None:
-        if self.phase not in ("filter", "ring", "none"):
-            raise ValueError(f'phase is "filter", "ring" or "none", got {self.phase!r}')
+        if self.phase not in ("filter", "ring", "free", "none"):
+            raise ValueError(f'phase is "filter", "ring", "free" or "none", got {self.phase!r}')
 
     def basis(self, order: int) -> NDArray[np.complex128]:
         """The unit-norm filters of an order in this kernel: ``(rings, k, k)``."""
         return harmonic_basis(self.kernel_size, order, self.rings, self.sigma)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Filter:
     """A learned filter: which columns of a block's radial weights are its rings."""
 
     order: int
     """Never negative: W_{−m} is the conjugate of W_m."""
     phased: bool
-    """False where a phase would do nothing: between real streams, or where none was asked for."""
+    """False where a phase would do nothing, between real streams, or where there is none."""
     columns: slice
+    harmonics: NDArray[np.complex128]
+    """What each column stands for: ``(columns, k, k)``."""
 
 
 @dataclass(frozen=True)
@@ -160,25 +162,27 @@ def _block(outputs: Streams, inputs: Streams, spec: KernelSpec) -> Block:
         if len(spec.basis(order)) == 0:
             continue
         # Re(R·exp(iβ)) between real streams is R·cos β: the phase would only repeat the weight.
-        phased = spec.phase != "none" and not (out.real and into.real)
+        turned = spec.phase != "none" and not (out.real and into.real)
         user = (target, source)
         if spec.share:  # by |order|; a repeated order is a second set of streams, not the same one
             user = (_occurrence(outputs, target), _occurrence(inputs, source))
         links.append((source, target, order, conjugate))
-        keys.append((not phased, abs(order), conjugate, *user))  # sorts phased first, by order
+        keys.append((not turned, abs(order), conjugate, *user))  # sorts phased first, by order
     distinct = sorted(set(keys))
-    ends = np.cumsum([len(spec.basis(key[1])) for key in distinct]).tolist()
-    filters = tuple(
-        Filter(order=key[1], phased=not key[0], columns=slice(start, end))
-        for key, start, end in zip(distinct, [0, *ends], ends, strict=False)
-    )
+    filters, start = list[Filter](), 0
+    for unturned, order, *_ in distinct:
+        harmonics, phased = spec.basis(order), not unturned
+        if phased and spec.phase == "free":  # a phase is a second weight, and nothing else
+            harmonics, phased = np.concatenate([harmonics, 1j * harmonics]), False
+        filters.append(Filter(order, phased, slice(start, start + len(harmonics)), harmonics))
+        start += len(harmonics)
     paths = tuple(
         Path(*link, filter=distinct.index(key)) for link, key in zip(links, keys, strict=True)
     )
     return Block(
         outputs,
         inputs,
-        filters,
+        tuple(filters),
         paths,
         _spread(filters, spec),
         _assembly(outputs, inputs, paths, filters, spec),
@@ -200,7 +204,7 @@ def _occurrence(streams: Streams, index: int) -> int:
     return sum(stream.order == streams[index].order for stream in list(streams)[:index])
 
 
-def _spread(filters: tuple[Filter, ...], spec: KernelSpec) -> NDArray[np.float64]:
+def _spread(filters: list[Filter], spec: KernelSpec) -> NDArray[np.float64]:
     phased = [f for f in filters if f.phased]
     columns = phased[-1].columns.stop if phased else 0
     if spec.phase == "ring":
@@ -215,7 +219,7 @@ def _assembly(
     outputs: Streams,
     inputs: Streams,
     paths: tuple[Path, ...],
-    filters: tuple[Filter, ...],
+    filters: list[Filter],
     spec: KernelSpec,
 ) -> NDArray[np.float64]:
     """Add up what every coefficient gives to every path's part of the kernel.
@@ -231,11 +235,10 @@ def _assembly(
     assembly = np.zeros((columns + phased, row_of[-1], column_of[-1], size, size))
     for path in paths:
         used = filters[path.filter]
-        harmonics = spec.basis(used.order)
-        parts = [(used.columns, harmonics)]
+        parts = [(used.columns, used.harmonics)]
         if used.phased:
             sines = slice(columns + used.columns.start, columns + used.columns.stop)
-            parts.append((sines, 1j * harmonics))
+            parts.append((sines, 1j * used.harmonics))
         for where, values in parts:
             kernel = values.conj() if path.order < 0 else values
             for a in range(outputs[path.target].parts):

@@ -4,6 +4,13 @@ A feature map is a real tensor ``(batch, channels, height, width)``; `hnets.Stre
 channel is what.
 """
 
+from hnets.functional.fourier import (
+    angular_norm,
+    batch_fourier_relu,
+    fourier_act,
+    fourier_relu,
+    synthesis,
+)
 from hnets.functional.kernel import harmonic_kernel, hconv2d
 from hnets.functional.magnitude import (
     EPS,
@@ -28,12 +35,16 @@ from hnets.functional.sampling import (
 
 __all__ = [
     "EPS",
+    "angular_norm",
+    "batch_fourier_relu",
     "batch_magnitude_relu",
     "blur_pool2d",
     "crop",
     "dropout",
     "enlarge2d",
     "fold_batch_norm",
+    "fourier_act",
+    "fourier_relu",
     "gate",
     "gaussian_window",
     "halve2d",
@@ -49,4 +60,5 @@ __all__ = [
     "pad_to_halve",
     "rotate",
     "rotate_pixels",
+    "synthesis",
 ]

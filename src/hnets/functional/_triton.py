@@ -28,6 +28,7 @@ __all__ = [
     "halve",
     "magnitude",
     "magnitude_backward",
+    "memory_format",
     "moments",
     "spread",
     "unfold",
@@ -125,7 +126,8 @@ def backward_batch(
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
     """|z| of every field."""
     plan, x = _plan(x, streams, 0.0)
-    y = x.new_empty(x.shape[0], streams.fields, *x.shape[2:]).contiguous(memory_format=_form(x))
+    form = memory_format(x)
+    y = x.new_empty(x.shape[0], streams.fields, *x.shape[2:]).contiguous(memory_format=form)
     _magnitude[plan.grid](x, y, *plan.sizes, **plan.constants)
     return y
 
@@ -134,7 +136,7 @@ def magnitude_backward(grad: Tensor, x: Tensor, streams: Streams) -> Tensor:
     """∂x of `magnitude`: the gradient along z/|z|, and 0 where z is 0."""
     plan, x = _plan(x, streams, 0.0)
     grad_x = torch.empty_like(x)
-    grad = grad.contiguous(memory_format=_form(x))
+    grad = grad.contiguous(memory_format=memory_format(x))
     _magnitude_backward[plan.grid](x, grad, grad_x, *plan.sizes, **plan.constants)
     return grad_x
 
@@ -200,7 +202,8 @@ def assemble_backward(
     return grad_radial, grad_phase
 
 
-def _form(x: Tensor) -> torch.memory_format:
+def memory_format(x: Tensor) -> torch.memory_format:
+    """The one in which a tensor lies without gaps; the usual one if both would do or neither."""
     last = not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
     return torch.channels_last if last else torch.contiguous_format
 
@@ -213,7 +216,7 @@ class _Plan(NamedTuple):
 
 def _plan(x: Tensor, streams: Streams, eps: float, *others: Tensor) -> tuple[Any, ...]:
     """How to launch, and the tensors, brought to the memory format of the first if need be."""
-    form = _form(x)
+    form = memory_format(x)
     tensors = (t.contiguous(memory_format=form) for t in (x, *others))
     last = form == torch.channels_last
     return _planned(x.shape, x.dtype, x.device, last, streams, eps), *tensors

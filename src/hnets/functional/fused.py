@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from hnets.functional import _cpu, plain
+from hnets.functional.statistics import over_processes
 from hnets.streams import Streams
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class _Assemble(torch.autograd.Function):
         tensors = ctx.saved_tensors
         if torch.is_grad_enabled():
             again = plain.assemble(*tensors, *ctx.sizes)
-            return *_differentiable(tensors[:2], again, grads[0]), None, None, None, None
+            return *differentiable(tensors[:2], again, grads[0]), None, None, None, None
         backward = _backend(grads[0]).assemble_backward
         return *backward(grads[0], *tensors, *ctx.sizes), None, None, None, None
 
@@ -172,7 +173,7 @@ class _Magnitude(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         if torch.is_grad_enabled():
             again = plain.magnitude(x, ctx.streams)
-            return *_differentiable((x,), again, grads[0]), None
+            return *differentiable((x,), again, grads[0]), None
         return _backend(x).magnitude_backward(grads[0], x, ctx.streams), None
 
 
@@ -191,7 +192,7 @@ class _MagnitudeReLU(torch.autograd.Function):
         x, scale, shift = ctx.saved_tensors
         if torch.is_grad_enabled():
             again = plain.magnitude_relu(x, scale, shift, ctx.streams, ctx.eps)
-            return *_differentiable((x, scale, shift), again, grads[0]), None, None
+            return *differentiable((x, scale, shift), again, grads[0]), None, None
         grad_x, sums = _backend(x).backward(grads[0], x, scale, shift, ctx.streams, ctx.eps)
         grad_scale, grad_shift = sums.sum(0).to(shift.dtype)
         return grad_x, None if scale is None else grad_scale, grad_shift, None, None
@@ -211,7 +212,7 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
         backend = _backend(x)
         sums = backend.moments(x, streams, eps)  # (pieces, 2, fields): Σ|x| and Σ|x|²
-        sums, count = _over_processes(sums, x.numel() // x.shape[1], group)
+        sums, count = over_processes(sums, x.numel() // x.shape[1], group)
         fold = backend.fold if group is None else _cpu.fold
         mean, var, scale, shift = fold(sums, count, weight, bias, norm_eps)
         ctx.save_for_backward(x, weight, bias, scale, shift, mean, var)
@@ -228,22 +229,20 @@ class _BatchMagnitudeReLU(torch.autograd.Function):
             again, *_ = plain.batch_magnitude_relu(
                 x, weight, bias, ctx.streams, ctx.norm_eps, ctx.eps, ctx.group
             )
-            return *_differentiable((x, weight, bias), again, grads[0]), None, None, None, None
+            return *differentiable((x, weight, bias), again, grads[0]), None, None, None, None
         backend, common = _backend(x), (x, scale, shift, ctx.streams, ctx.eps)
         statistics = (ctx.count, scale, mean, var, ctx.norm_eps)
         sums, kept = backend.backward_sums(grads[0], *common)
         unfold = backend.unfold if ctx.group is None else _cpu.unfold
         grad_weight, grad_bias, *extra = unfold(sums, *statistics)
-        if (
-            ctx.group is not None
-        ):  # x moves the statistics of all, the parameters are everyone's own
-            sums, _ = _over_processes(sums, 0, ctx.group)
+        if ctx.group is not None:  # x moves the statistics of all; parameters are everyone's own
+            sums, _ = over_processes(sums, 0, ctx.group)
             _, _, *extra = unfold(sums, *statistics)
         grad_x = backend.backward_batch(grads[0], *common, extra, kept)
         return grad_x, grad_weight, grad_bias, None, None, None, None
 
 
-def _differentiable(
+def differentiable(
     inputs: tuple[Tensor | None, ...], output: Tensor, grad: Tensor
 ) -> tuple[Tensor | None, ...]:
     """Gradients that can be differentiated again, which ``create_graph=True`` asks for."""
@@ -252,13 +251,3 @@ def _differentiable(
     return tuple(
         next(grads) if value is not None and value.requires_grad else None for value in inputs
     )
-
-
-def _over_processes(
-    sums: Tensor, count: int, group: ProcessGroup | None
-) -> tuple[Tensor, float | Tensor]:
-    if group is None:
-        return sums, float(count)
-    packed = torch.cat([sums.sum(0).flatten(), sums.new_tensor([count])])
-    torch.distributed.all_reduce(packed, group=group)
-    return packed[:-1].view(1, *sums.shape[1:]), packed[-1]

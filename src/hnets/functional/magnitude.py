@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hnets.functional import fused, plain
 from hnets.functional.layout import squared, to_channels
-from hnets.functional.plain import fold_batch_norm
+from hnets.functional.statistics import expect_several, fold_batch_norm, follow
 from hnets.streams import Streams
 
 if TYPE_CHECKING:
@@ -95,16 +95,10 @@ def batch_magnitude_relu(
     if not training or (x.numel() == 0 and group is None):
         folded = fold_batch_norm(running_mean, running_var, weight, bias, norm_eps)
         return magnitude_relu(x, *folded, streams, eps)
-    if x.numel() == x.shape[1] and group is None:
-        raise ValueError(
-            "batch norm in training needs more than one value for each channel, "
-            f"got an input of shape {tuple(x.shape)}; use a larger batch or call .eval()"
-        )
+    expect_several(x, group)
     form = fused if fused.usable(x) else plain
     y, mean, var, count = form.batch_magnitude_relu(x, weight, bias, streams, norm_eps, eps, group)
-    with torch.no_grad():
-        running_mean.lerp_(mean.to(running_mean.dtype), momentum)
-        running_var.lerp_((var * (count / (count - 1))).to(running_var.dtype), momentum)
+    follow(running_mean, running_var, mean, var, count, momentum)
     return y
 
 

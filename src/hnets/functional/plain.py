@@ -6,19 +6,20 @@ faster form of the same functions, and they agree to rounding.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional.layout import per_field, squared, to_channels
+from hnets.functional.statistics import fold_batch_norm, moments
 from hnets.streams import Streams
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["assemble", "batch_magnitude_relu", "fold_batch_norm", "magnitude", "magnitude_relu"]
+__all__ = ["assemble", "batch_magnitude_relu", "magnitude", "magnitude_relu"]
 
 
 def assemble(
@@ -73,40 +74,8 @@ def batch_magnitude_relu(
     if group is None:
         var, mean = torch.var_mean(lengths, dims, correction=0)
     else:
-        # One exchange of 2·fields + 1 numbers in float64 each way, as in `fused`: a process whose
-        # share of the batch is empty comes here, and the others go there.
         wide = lengths.double()
-        sums = torch.cat([wide.sum(dims), wide.square().sum(dims), wide.new_tensor([count])])
-        sums = _AllReduce.apply(sums, group)
-        first, second, total = sums.tensor_split([streams.fields, 2 * streams.fields])
-        mean = first / total
-        var = (second / total - mean * mean).clamp_min(0)
+        mean, var, total = moments(wide.sum(dims), wide.square().sum(dims), count, group)
         mean, var = mean.to(weight.dtype), var.to(weight.dtype)
     scale, shift = fold_batch_norm(mean, var, weight, bias, norm_eps)
     return magnitude_relu(x, scale, shift, streams, eps), mean, var, total
-
-
-def fold_batch_norm(
-    mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, norm_eps: float
-) -> tuple[Tensor, Tensor]:
-    """The scale and shift with which `magnitude_relu` is batch norm with these statistics."""
-    scale = weight * (var + norm_eps).rsqrt()
-    return scale, bias - scale * mean
-
-
-class _AllReduce(torch.autograd.Function):
-    """The sum over processes. Each adds its own loss, so gradients are summed as well."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, group: ProcessGroup) -> Tensor:
-        # Not torch.distributed.all_reduce: compiled, torch 2.11 loses the gradient of that.
-        from torch.distributed._functional_collectives import all_reduce, wait_tensor
-
-        ctx.group = group
-        total: Tensor = wait_tensor(all_reduce(values.contiguous(), "sum", group))
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        total: Tensor = _AllReduce.apply(grads[0], ctx.group)
-        return total, None

@@ -136,8 +136,7 @@ def _first(conv: HConv2d) -> list[FirstFilter]:
     phase = values.phase["0"].double().numpy() if "0" in values.phase else None
     found, at = [], 0
     for each in block.filters:
-        basis = values.spec.basis(each.order)  # (rings, k, k)
-        profile = np.einsum("oir,rhw->oihw", radial[..., each.columns], basis).real
+        profile = np.einsum("oir,rhw->oihw", radial[..., each.columns], each.harmonics).real
         # One phase a filter; with one a ring there is no single hand to draw.
         single = each.phased and phase is not None and values.spec.phase == "filter"
         for number, kernel in enumerate(profile):

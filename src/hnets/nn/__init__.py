@@ -2,11 +2,14 @@
 
 from hnets.nn.activation import Gated, HDropout2d, ModAct, ModReLU
 from hnets.nn.conv import HConv2d
-from hnets.nn.norm import HBatchNorm2d
+from hnets.nn.fourier import FourierAct, PolyAct
+from hnets.nn.norm import AngularNorm2d, HBatchNorm2d
 from hnets.nn.readout import GlobalMean, Magnitude
 from hnets.nn.sampling import HAvgPool2d, HBlurPool2d, HUpsample2d
 
 __all__ = [
+    "AngularNorm2d",
+    "FourierAct",
     "Gated",
     "GlobalMean",
     "HAvgPool2d",
@@ -18,4 +21,5 @@ __all__ = [
     "Magnitude",
     "ModAct",
     "ModReLU",
+    "PolyAct",
 ]

@@ -7,7 +7,9 @@ from typing import SupportsIndex
 
 from torch import Tensor
 
-__all__ = ["picture", "rank", "whole"]
+from hnets.streams import Stream, Streams, StreamsLike
+
+__all__ = ["highest_order", "picture", "rank", "whole"]
 
 
 def whole(value: SupportsIndex, name: str) -> int:
@@ -35,3 +37,17 @@ def picture(x: Tensor, who: str) -> None:
     rank(x, who)
     if not x.is_floating_point():
         raise TypeError(f"{who} expects a floating-point input, got {x.dtype}")
+
+
+def highest_order(streams: StreamsLike, who: str) -> int:
+    """K, if the streams are a real order 0 and orders 1 to K of one multiplicity."""
+    given = Streams(streams)
+    width = given[0].multiplicity
+    orders = range(1, len(given))
+    if given != Streams((Stream(0, width, real=True), *(Stream(k, width) for k in orders))):
+        wanted = Streams((Stream(0, width, real=True), *(Stream(k, width) for k in (1, 2))))
+        raise ValueError(
+            f"{who} needs Fourier coefficients of real functions: a real order 0 and orders 1, 2, "
+            f'... of the same multiplicity, such as "{wanted}", got "{given}"'
+        )
+    return len(given) - 1

@@ -44,12 +44,13 @@ class HConv2d(nn.Module):
             ``"gaussian"`` (rings at whole pixels, resampled). See `hnets.basis`.
         sigma: width of the Gaussian of ``"gaussian"`` rings, in pixels.
         phase: an offset per ``"filter"`` (the paper), per ``"ring"`` (spirals) or ``"none"``.
+            ``"free"`` has the filters of ``"ring"`` with complex weights in place of R and β.
         share: whether paths of equal |p − n| use the same filter, with W_{−m} = conj(W_m), as in
             the paper; else one filter a path. Sharing is among neighbouring streams of equal
             multiplicity.
         conjugate: also add paths of order p + n that act on the conjugate of the input. With
-            ``share=False``, ``phase="ring"`` and a real order 0 they complete the space of
-            equivariant kernels.
+            ``share=False``, phases per ring (or free) and a real order 0 they complete the space
+            of equivariant kernels.
         combine: what to do with responses that converge on an output stream: ``"sum"`` them (the
             paper), ``"stack"`` them (the attribute ``out_streams`` then has one copy of the outputs
             for each input stream), or keep the one of largest magnitude (``"max"``).

@@ -73,7 +73,7 @@ def synchronise(model: nn.Module, team: Team) -> nn.Module:
     if team.size == 1:
         return model
     for module in model.modules():
-        if isinstance(module, hnn.HBatchNorm2d):
+        if isinstance(module, hnn.HBatchNorm2d | hnn.AngularNorm2d):
             module.sync = True
     if team.device.type == "cuda":  # torch has no such thing on CPU
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)

@@ -1,0 +1,122 @@
+"""Functions of the angle: streams as Fourier coefficients of functions on the circle.
+
+A real order 0 and orders 1 to K of equal multiplicity give, field by field, a real function
+
+    f(φ) = z₀ + √2·Re Σ_k z_k·exp(−ikφ)
+
+which a turn of the input by θ moves along: f(φ − θ). Any function applied to its values commutes
+with that, and mixes orders and phases. Here f is evaluated at N evenly spaced angles, the function
+is applied, and the result goes back to coefficients. With the factor √2 the mean square of f is the
+sum of squares of the coefficients, and its mean is z₀: so batch norm of the values needs no values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from hnets.functional.fourier import fused, plain
+from hnets.functional.statistics import expect_several, fold_batch_norm, follow
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+__all__ = ["angular_norm", "batch_fourier_relu", "fourier_act", "fourier_relu", "synthesis"]
+
+
+@lru_cache(maxsize=64)
+def synthesis(order: int, samples: int) -> NDArray[np.float64]:
+    """The matrix ``(samples, 1 + 2·order)`` from coefficients to values at evenly spaced angles.
+
+    Its transpose divided by the number of samples leads back, exactly if there are more than twice
+    as many samples as the order.
+
+    >>> matrix = synthesis(order=2, samples=8)
+    >>> bool(np.allclose(matrix.T @ matrix / 8, np.eye(5)))
+    True
+    """
+    turns = 2 * math.pi * np.outer(np.arange(samples), np.arange(1, order + 1)) / samples
+    waves = math.sqrt(2) * np.stack([np.cos(turns), np.sin(turns)], axis=2)
+    matrix = np.concatenate([np.ones((samples, 1)), waves.reshape(samples, 2 * order)], axis=1)
+    matrix.setflags(write=False)
+    return matrix
+
+
+def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -> Tensor:
+    """Apply ``act`` to the values ``(batch, samples, multiplicity, height, width)``.
+
+    ``synthesis`` is the matrix of that name, as a tensor. Gradients compute the values again
+    instead of keeping them: they are more numbers than the coefficients.
+    """
+    if not torch.is_grad_enabled() or not fused.usable(x):
+        return plain.fourier_act(x, act, synthesis)
+    # The state of the random numbers is not kept: to ask for it would break a CUDA graph.
+    y: Tensor = checkpoint(
+        plain.fourier_act, x, act, synthesis, use_reentrant=False, preserve_rng_state=False
+    )
+    return y
+
+
+def fourier_relu(
+    x: Tensor, scale: Tensor | None, shift: Tensor | None, synthesis: Tensor
+) -> Tensor:
+    """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) a field."""
+    form = fused if fused.usable(x) else plain
+    return form.fourier_relu(x, scale, shift, synthesis)
+
+
+def batch_fourier_relu(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    synthesis: Tensor,
+    training: bool = False,
+    momentum: float = 0.1,
+    norm_eps: float = 1e-5,
+    group: ProcessGroup | None = None,
+) -> Tensor:
+    """``relu(BN(f))``: batch norm over pictures, pixels and angles, then ReLU.
+
+    In training it uses the statistics of the batch (over all processes of ``group``, if given) and
+    moves the running ones, in place, towards them.
+    """
+    if not training or (x.numel() == 0 and group is None):
+        folded = fold_batch_norm(running_mean, running_var, weight, bias, norm_eps)
+        return fourier_relu(x, *folded, synthesis)
+    expect_several(x, group)
+    form = fused if fused.usable(x) else plain
+    y, mean, var, count = form.batch_fourier_relu(x, weight, bias, synthesis, norm_eps, group)
+    follow(running_mean, running_var, mean, var, count, momentum)
+    return y
+
+
+def angular_norm(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    training: bool = False,
+    momentum: float = 0.1,
+    norm_eps: float = 1e-5,
+    group: ProcessGroup | None = None,
+) -> Tensor:
+    """``BN(f)`` as in `batch_fourier_relu`, with no nonlinearity after it."""
+    if not training or (x.numel() == 0 and group is None):
+        folded = fold_batch_norm(running_mean, running_var, weight, bias, norm_eps)
+        return plain.angular_scale(x, *folded)
+    expect_several(x, group)
+    mean, var, count = plain.angular_moments(x, len(weight), group)
+    folded = fold_batch_norm(mean.to(weight.dtype), var.to(weight.dtype), weight, bias, norm_eps)
+    follow(running_mean, running_var, mean, var, count, momentum)
+    return plain.angular_scale(x, *folded)

@@ -1,0 +1,251 @@
+"""``relu(scale·f + shift)`` on CUDA, with the names and results of `_cpu`.
+
+A tile has the coefficients of some fields at some pixels as its columns, so that both transforms
+are small matrix products of the tile, and no value of f ever leaves the chip. Sums are taken by a
+fixed number of programs, each over its tiles in order, so that the same inputs give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from hnets.functional._triton import fold, memory_format, unfold
+
+__all__ = ["backward", "backward_batch", "backward_sums", "fold", "forward", "moments", "unfold"]
+
+_TILE = 256
+_PROGRAMS = 528
+"""That take sums: four for each multiprocessor of a large GPU."""
+
+
+def forward(x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor) -> Tensor:
+    """``relu(scale·f + shift)`` as coefficients."""
+    x = x.contiguous(memory_format=memory_format(x))
+    y = torch.empty_like(x)
+    sizes = _sizes(x, synthesis)
+    _forward[_grid(x, sizes)](x, y, scale, shift, synthesis, *_shape(x, scale), **sizes)
+    return y
+
+
+def moments(x: Tensor, fields: int) -> Tensor:
+    """Σz₀ and Σ|z|² of every field, ``(programs, 2, fields)`` in float64."""
+    x = x.contiguous(memory_format=memory_format(x))
+    last = memory_format(x) == torch.channels_last
+    sizes = {"LAST": last, "PARTS": x.shape[1] // fields} | _tile(fields, last, 1024)
+    positions = x.numel() // x.shape[1]
+    programs = min(_PROGRAMS, triton.cdiv(positions, sizes["BLOCK_N"]))
+    partial = x.new_empty(programs, 2, fields, dtype=torch.float64)
+    grid = (programs, triton.cdiv(fields, sizes["BLOCK_F"]))
+    _moments[grid](x, partial, positions, x.shape[2] * x.shape[3], fields, **sizes)
+    return partial
+
+
+def backward_sums(
+    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor
+) -> tuple[Tensor, None]:
+    """∂scale and ∂shift, ``(programs, 2, fields)`` in float64; nothing is kept for later."""
+    x, grad = _alike(x, grad)
+    sizes = _sizes(x, synthesis)
+    grid = _grid(x, sizes)
+    partial = x.new_empty(min(_PROGRAMS, grid[0]), 2, len(scale), dtype=torch.float64)
+    _backward[(len(partial), grid[1])](
+        *(x, grad, x, scale, shift, scale, scale, synthesis, partial, *_shape(x, scale)),
+        **(sizes | {"SUMS": True, "INPUT": False, "EXTRA": False}),
+    )
+    return partial, None
+
+
+def backward(
+    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor
+) -> tuple[Tensor, Tensor]:
+    """∂x, and ∂scale and ∂shift as `backward_sums` gives them."""
+    x, grad = _alike(x, grad)
+    grad_x, sizes = torch.empty_like(x), _sizes(x, synthesis)
+    grid = _grid(x, sizes)
+    partial = x.new_empty(min(_PROGRAMS, grid[0]), 2, len(scale), dtype=torch.float64)
+    _backward[(len(partial), grid[1])](
+        *(x, grad, grad_x, scale, shift, scale, scale, synthesis, partial, *_shape(x, scale)),
+        **(sizes | {"SUMS": True, "INPUT": True, "EXTRA": False}),
+    )
+    return grad_x, partial
+
+
+def backward_batch(
+    grad: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    synthesis: Tensor,
+    extra: Sequence[Tensor],
+    kept: None,
+) -> Tensor:
+    """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
+    x, grad = _alike(x, grad)
+    grad_x, sizes = torch.empty_like(x), _sizes(x, synthesis)
+    _backward[_grid(x, sizes)](
+        *(x, grad, grad_x, scale, shift, *extra, synthesis, scale, *_shape(x, scale)),
+        **(sizes | {"SUMS": False, "INPUT": True, "EXTRA": True}),
+    )
+    return grad_x
+
+
+def _alike(x: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    form = memory_format(x)
+    return x.contiguous(memory_format=form), grad.contiguous(memory_format=form)
+
+
+def _tile(fields: int, last: bool, size: int) -> dict[str, int]:
+    """How many fields and pixels a tile has: long where memory is."""
+    block = min(128, triton.next_power_of_2(fields)) if last else 1
+    return {"BLOCK_F": block, "BLOCK_N": size // block}
+
+
+def _sizes(x: Tensor, synthesis: Tensor) -> dict[str, Any]:
+    samples, parts = synthesis.shape
+    last = memory_format(x) == torch.channels_last
+    return {
+        "LAST": last,
+        "PARTS": parts,
+        "SAMPLES": samples,
+        "WIDE": max(16, triton.next_power_of_2(parts)),
+        "HIGH": max(16, triton.next_power_of_2(samples)),
+        # Half precision has fewer bits than tf32 keeps; float32 asks for all of its own.
+        "PRECISION": "tf32" if x.dtype.itemsize < 4 else "ieee",
+    } | _tile(x.shape[1] // parts, last, _TILE)
+
+
+def _shape(x: Tensor, scale: Tensor) -> tuple[int, int, int]:
+    return x.numel() // x.shape[1], x.shape[2] * x.shape[3], len(scale)
+
+
+def _grid(x: Tensor, sizes: dict[str, Any]) -> tuple[int, int]:
+    fields, positions = x.shape[1] // sizes["PARTS"], x.numel() // x.shape[1]
+    return triton.cdiv(positions, sizes["BLOCK_N"]), triton.cdiv(fields, sizes["BLOCK_F"])
+
+
+@triton.jit
+def _columns(
+    tile, positions, pixels, fields,
+    LAST: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_F: tl.constexpr,
+):  # fmt: skip
+    """The field of each column of a tile, where its coefficients lie, and which of them exist."""
+    column = tl.arange(0, BLOCK_N * BLOCK_F)
+    n = tile * BLOCK_N + column // BLOCK_F
+    f = tl.program_id(1) * BLOCK_F + column % BLOCK_F
+    image, pixel = (n // pixels).to(tl.int64), n % pixels
+    part = tl.arange(0, WIDE)[:, None]
+    start = image * pixels * fields * PARTS
+    if LAST:
+        at = (start + pixel * fields * PARTS + f)[None, :] + part * fields
+    else:
+        at = (start + f * pixels + pixel)[None, :] + part * (fields * pixels)
+    inside = (n < positions) & (f < fields)
+    return f, at, inside, inside[None, :] & (part < PARTS)
+
+
+@triton.jit
+def _matrix(synthesis, PARTS: tl.constexpr, SAMPLES: tl.constexpr, WIDE: tl.constexpr,
+            HIGH: tl.constexpr):  # fmt: skip
+    """The matrix A with zeros around it: ``(HIGH, WIDE)``."""
+    sample, part = tl.arange(0, HIGH)[:, None], tl.arange(0, WIDE)[None, :]
+    there = (sample < SAMPLES) & (part < PARTS)
+    return tl.load(synthesis + sample * PARTS + part, mask=there, other=0)
+
+
+@triton.jit
+def _forward(
+    x, y, scale, shift, synthesis, positions, pixels, fields,
+    LAST: tl.constexpr, PARTS: tl.constexpr, SAMPLES: tl.constexpr,
+    WIDE: tl.constexpr, HIGH: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    f, at, inside, there = _columns(
+        tl.program_id(0), positions, pixels, fields, LAST, PARTS, WIDE, BLOCK_N, BLOCK_F
+    )
+    matrix = _matrix(synthesis, PARTS, SAMPLES, WIDE, HIGH)
+    z = tl.load(x + at, mask=there, other=0).to(tl.float32)
+    values = tl.dot(matrix, z, input_precision=PRECISION)
+    values *= tl.load(scale + f, mask=inside, other=0)[None, :]
+    values += tl.load(shift + f, mask=inside, other=0)[None, :]
+    values = tl.maximum(values, 0) / SAMPLES
+    # Rows beyond the last sample hold relu(shift), and meet zeros of the matrix here.
+    result = tl.dot(matrix.trans(), values, input_precision=PRECISION)
+    tl.store(y + at, result, mask=there)
+
+
+@triton.jit
+def _moments(
+    x, partial, positions, pixels, fields,
+    LAST: tl.constexpr, PARTS: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    f = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)[None, :]
+    first, second = tl.zeros((1, BLOCK_F), tl.float64), tl.zeros((1, BLOCK_F), tl.float64)
+    for tile in range(tl.program_id(0), tl.cdiv(positions, BLOCK_N), tl.num_programs(0)):
+        n = tile * BLOCK_N + tl.arange(0, BLOCK_N)[:, None]
+        image, pixel = (n // pixels).to(tl.int64), n % pixels
+        inside = (n < positions) & (f < fields)
+        at = x + image * pixels * fields * PARTS
+        at += pixel * fields * PARTS + f if LAST else f * pixels + pixel
+        step = fields if LAST else fields * pixels
+        z = tl.load(at, mask=inside, other=0).to(tl.float32)
+        power = z * z
+        first += tl.sum(z, 0)[None, :]
+        for part in tl.static_range(1, PARTS):
+            z = tl.load(at + part * step, mask=inside, other=0).to(tl.float32)
+            power += z * z
+        second += tl.sum(power, 0)[None, :]
+    to = partial + tl.program_id(0) * 2 * fields + f
+    tl.store(to, first, mask=f < fields)
+    tl.store(to + fields, second, mask=f < fields)
+
+
+@triton.jit
+def _backward(
+    x, grad, grad_x, scale, shift, c1, c2, synthesis, partial, positions, pixels, fields,
+    LAST: tl.constexpr, PARTS: tl.constexpr, SAMPLES: tl.constexpr,
+    WIDE: tl.constexpr, HIGH: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+    SUMS: tl.constexpr, INPUT: tl.constexpr, EXTRA: tl.constexpr,
+):  # fmt: skip
+    matrix = _matrix(synthesis, PARTS, SAMPLES, WIDE, HIGH)
+    by_scale, by_shift = tl.zeros((BLOCK_F,), tl.float64), tl.zeros((BLOCK_F,), tl.float64)
+    for tile in range(tl.program_id(0), tl.cdiv(positions, BLOCK_N), tl.num_programs(0)):
+        f, at, inside, there = _columns(
+            tile, positions, pixels, fields, LAST, PARTS, WIDE, BLOCK_N, BLOCK_F
+        )
+        z = tl.load(x + at, mask=there, other=0).to(tl.float32)
+        g = tl.load(grad + at, mask=there, other=0).to(tl.float32)
+        factor = tl.load(scale + f, mask=inside, other=0)[None, :]
+        plain = tl.dot(matrix, z, input_precision=PRECISION)
+        values = plain * factor + tl.load(shift + f, mask=inside, other=0)[None, :]
+        by_value = tl.dot(matrix, g, input_precision=PRECISION) / SAMPLES
+        by_value = tl.where(values > 0, by_value, 0.0)
+        if SUMS:
+            by_scale += _by_field(by_value * plain, HIGH, BLOCK_N, BLOCK_F)
+            by_shift += _by_field(by_value, HIGH, BLOCK_N, BLOCK_F)
+        if INPUT:
+            result = tl.dot(matrix.trans(), by_value, input_precision=PRECISION) * factor
+            if EXTRA:
+                result -= z * tl.load(c2 + f, mask=inside, other=0)[None, :]
+                constant = tl.load(c1 + f, mask=inside, other=0)[None, :]
+                result -= tl.where(tl.arange(0, WIDE)[:, None] == 0, constant, 0.0)
+            tl.store(grad_x + at, result, mask=there)
+    if SUMS:
+        field = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
+        to = partial + tl.program_id(0) * 2 * fields + field
+        tl.store(to, by_scale, mask=field < fields)
+        tl.store(to + fields, by_shift, mask=field < fields)
+
+
+@triton.jit
+def _by_field(values, HIGH: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_F: tl.constexpr):
+    """Sums of a tile over its rows and pixels."""
+    columns = tl.sum(values, 0)
+    return tl.sum(tl.reshape(columns, (BLOCK_N, BLOCK_F)), 0).to(tl.float64)

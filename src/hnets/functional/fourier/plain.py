@@ -1,0 +1,85 @@
+"""Functions of the angle, in operations that autograd, compilers and exporters understand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hnets.functional.statistics import fold_batch_norm, moments
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+__all__ = [
+    "angular_moments",
+    "angular_scale",
+    "batch_fourier_relu",
+    "fourier_act",
+    "fourier_relu",
+]
+
+
+def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -> Tensor:
+    """To values on the circle, through ``act``, and back to coefficients."""
+    samples, parts = synthesis.shape
+    # Autocast would round the angles to 8 bits, and with them the equivariance.
+    with torch.autocast(x.device.type, enabled=False):
+        wide = x.to(synthesis.dtype)
+        values = _mix(synthesis, wide.unflatten(1, (parts, -1)))
+        back = _mix(synthesis.T / samples, act(values))
+    return back.flatten(1, 2).to(x.dtype)
+
+
+def fourier_relu(
+    x: Tensor, scale: Tensor | None, shift: Tensor | None, synthesis: Tensor
+) -> Tensor:
+    """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) a field."""
+    if scale is not None and shift is not None:
+        x = angular_scale(x, scale, shift)
+    return fourier_act(x, F.relu, synthesis)
+
+
+def batch_fourier_relu(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    synthesis: Tensor,
+    norm_eps: float,
+    group: ProcessGroup | None,
+) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
+    """The same with scale and shift from batch statistics; also mean, variance and their count."""
+    mean, var, count = angular_moments(x, len(weight), group)
+    mean, var = mean.to(weight.dtype), var.to(weight.dtype)
+    scale, shift = fold_batch_norm(mean, var, weight, bias, norm_eps)
+    return fourier_relu(x, scale, shift, synthesis), mean, var, count
+
+
+def angular_scale(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """The coefficients of ``scale·f + shift``, one scale and one shift a field."""
+    fields = len(scale)
+    around = [1] * (x.dim() - 2)
+    scaled = x.unflatten(1, (-1, fields)) * scale.view(-1, *around)
+    moved = F.pad(shift, (0, x.shape[1] - fields)).view(-1, *around)
+    return (scaled.flatten(1, 2) + moved).to(x.dtype)
+
+
+def angular_moments(
+    x: Tensor, fields: int, group: ProcessGroup | None
+) -> tuple[Tensor, Tensor, float | Tensor]:
+    """Mean and variance of f over pictures, pixels and angles, and how many pixels there were."""
+    wide = x.float() if x.dtype.itemsize < 4 else x
+    dims, count = [0, *range(2, x.dim())], x.numel() // x.shape[1]
+    power = wide.square().unflatten(1, (-1, fields)).sum(1)
+    if group is not None:
+        return moments(wide[:, :fields].double().sum(dims), power.double().sum(dims), count, group)
+    mean = wide[:, :fields].mean(dims)
+    return mean, (power.mean(dims) - mean.square()).clamp_min(0), count
+
+
+def _mix(matrix: Tensor, x: Tensor) -> Tensor:
+    """``(out, in)`` times ``(batch, in, ...)`` along the second dimension."""
+    return torch.tensordot(matrix, x, dims=([1], [1])).movedim(0, 1)

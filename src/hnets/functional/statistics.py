@@ -1,0 +1,89 @@
+"""What batch norms of any kind have in common: sums over a batch, and what is made of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+__all__ = ["expect_several", "fold_batch_norm", "follow", "moments", "over_processes"]
+
+
+def expect_several(x: Tensor, group: ProcessGroup | None) -> None:
+    """Raise if a batch has one value for each channel: it has no variance."""
+    if x.numel() == x.shape[1] and group is None:
+        raise ValueError(
+            "batch norm in training needs more than one value for each channel, "
+            f"got an input of shape {tuple(x.shape)}; use a larger batch or call .eval()"
+        )
+
+
+def fold_batch_norm(
+    mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, norm_eps: float
+) -> tuple[Tensor, Tensor]:
+    """The scale and shift that are batch norm with these statistics."""
+    scale = weight * (var + norm_eps).rsqrt()
+    return scale, bias - scale * mean
+
+
+@torch.no_grad()
+def follow(
+    running_mean: Tensor,
+    running_var: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    count: float | Tensor,
+    momentum: float,
+) -> None:
+    """Move running statistics, in place, towards those of a batch; the variance without bias."""
+    running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+    running_var.lerp_((var * (count / (count - 1))).to(running_var.dtype), momentum)
+
+
+def moments(
+    first: Tensor, second: Tensor, count: int, group: ProcessGroup
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, variance and count over all processes, from each one's sums Σv and Σv² in float64.
+
+    One exchange of 2·fields + 1 numbers each way, as in `over_processes`: a process whose share of
+    the batch is empty comes here, and the others go there.
+    """
+    fields = len(first)
+    sums = torch.cat([first, second, first.new_tensor([count])])
+    sums = _AllReduce.apply(sums, group)
+    first, second, total = sums.tensor_split([fields, 2 * fields])
+    mean = first / total
+    return mean, (second / total - mean * mean).clamp_min(0), total
+
+
+def over_processes(
+    sums: Tensor, count: int, group: ProcessGroup | None
+) -> tuple[Tensor, float | Tensor]:
+    """Sums ``(pieces, 2, fields)`` and a count over all processes, without a gradient."""
+    if group is None:
+        return sums, float(count)
+    packed = torch.cat([sums.sum(0).flatten(), sums.new_tensor([count])])
+    torch.distributed.all_reduce(packed, group=group)
+    return packed[:-1].view(1, *sums.shape[1:]), packed[-1]
+
+
+class _AllReduce(torch.autograd.Function):
+    """The sum over processes. Each adds its own loss, so gradients are summed as well."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, group: ProcessGroup) -> Tensor:
+        # Not torch.distributed.all_reduce: compiled, torch 2.11 loses the gradient of that.
+        from torch.distributed._functional_collectives import all_reduce, wait_tensor
+
+        ctx.group = group
+        total: Tensor = wait_tensor(all_reduce(values.contiguous(), "sum", group))
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        total: Tensor = _AllReduce.apply(grads[0], ctx.group)
+        return total, None
