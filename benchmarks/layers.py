@@ -14,8 +14,18 @@ from pathlib import Path
 
 import torch
 from peers import escnn_frozen, escnn_hnet, have_escnn, plain_cnn, plain_frozen
-from timing import Step, Timings, inference, interleaved, peak_memory, training_step
-from torch import Tensor, nn
+from timing import (
+    Precision,
+    Step,
+    Timings,
+    allow_tf32,
+    graphed,
+    inference,
+    interleaved,
+    peak_memory,
+    training_step,
+)
+from torch import nn
 
 import hnets
 
@@ -39,7 +49,7 @@ def main() -> None:
     print(f"torch {torch.__version__} on {_machine(args.device)}")
     results: dict[str, object] = {}
     for precision in ("float32",) if args.device == "cpu" else ("tf32", "bf16"):
-        _allow_tf32(precision != "float32")
+        allow_tf32(precision != "float32")
         for title, functions in _tables(args.device, precision == "bf16", args.compile):
             times = interleaved(functions, args.rounds, args.min_time, args.device)
             print(f"\n{title}, {precision}\n{times.table(to='plain')}")
@@ -66,19 +76,19 @@ def _tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, dict
     for batch in TRAINING:
         rows: dict[str, Step] = {}
         for name, make in _networks(train=True).items():
-            rows[name] = training_step(_Precision(make(), bf16), batch, device)
+            rows[name] = training_step(Precision(make(), bf16), batch, device)
             if device == "cuda" and name in ("plain", "hnets"):
-                rows[f"{name}, CUDA graph"] = _graphed(_Precision(make(), bf16), batch, device)
+                rows[f"{name}, CUDA graph"] = graphed(Precision(make(), bf16), batch, device)
                 if compiled:
-                    net = torch.compile(_Precision(make(), bf16), mode="reduce-overhead")
+                    net = torch.compile(Precision(make(), bf16), mode="reduce-overhead")
                     rows[f"{name}, compiled"] = training_step(net, batch, device)
         yield f"Training step, batch {batch}", rows
     for batch in INFERENCE:
         rows = {}
         for name, make in _networks(train=False).items():
-            rows[name] = inference(_Precision(make(), bf16), batch, device)
+            rows[name] = inference(Precision(make(), bf16), batch, device)
             if device == "cuda" and compiled and name in ("plain", "hnets, frozen"):
-                net = torch.compile(_Precision(make(), bf16), mode="reduce-overhead")
+                net = torch.compile(Precision(make(), bf16), mode="reduce-overhead")
                 rows[f"{name}, compiled"] = inference(net, batch, device)
         yield f"Inference, batch {batch}", rows
 
@@ -101,41 +111,6 @@ def _networks(train: bool) -> dict[str, Make]:
                     escnn_hnet(paired)
                 )
     return networks
-
-
-class _Precision(nn.Module):
-    """A network under bf16 autocast, or as it is."""
-
-    def __init__(self, net: nn.Module, bf16: bool) -> None:
-        super().__init__()
-        self.net, self.bf16 = net, bf16
-
-    def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
-            logits: Tensor = self.net(x)
-        return logits.float()
-
-
-def _graphed(net: nn.Module, batch: int, device: str) -> Step:
-    """A whole training step as one CUDA graph: what the card needs when launches cost nothing."""
-    step = training_step(net, batch, device, capturable=True)
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-
-    def replay(keep: Step = step) -> None:  # the graph reads the memory of what the step holds
-        graph.replay()
-
-    return replay
-
-
-def _allow_tf32(allowed: bool) -> None:
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
 
 
 def _same_form(times: Timings) -> str:

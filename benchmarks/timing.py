@@ -245,3 +245,39 @@ def random_digits(batch: int, device: str | torch.device = "cpu") -> tuple[Tenso
     images = torch.randn(batch, 1, 28, 28, generator=generator)
     labels = torch.randint(10, (batch,), generator=generator)
     return images.to(device), labels.to(device)
+
+
+def graphed(net: nn.Module, batch: int, device: str) -> Step:
+    """A whole training step as one CUDA graph: what the card needs when launches cost nothing."""
+    step = training_step(net, batch, device, capturable=True)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+
+    def replay(keep: Step = step) -> None:  # the graph reads the memory of what the step holds
+        graph.replay()
+
+    return replay
+
+
+class Precision(nn.Module):
+    """A network under bf16 autocast, or as it is."""
+
+    def __init__(self, net: nn.Module, bf16: bool) -> None:
+        super().__init__()
+        self.net, self.bf16 = net, bf16
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
+            logits: Tensor = self.net(x)
+        return logits.float()
+
+
+def allow_tf32(allowed: bool) -> None:
+    """Whether float32 products may round their factors to 10 bits."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed

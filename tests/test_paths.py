@@ -126,5 +126,7 @@ def test_a_phase_per_filter_spreads_over_its_rings() -> None:
 
 
 def test_an_unknown_phase_is_named() -> None:
-    with pytest.raises(ValueError, match='phase is "filter", "ring", "free" or "none", got \'spiral\''):
+    with pytest.raises(
+        ValueError, match='phase is "filter", "ring", "free" or "none", got \'spiral\''
+    ):
         KernelSpec(5, phase="spiral")  # type: ignore[arg-type]

@@ -415,7 +415,9 @@ def _magnitude_backward(
     at = _field(pixels, fields, LAST, BLOCK_F, BLOCK_N)
     power = a * a + b * b
     factor = tl.load(grad + at, mask=has_re, other=0).to(REAL)
-    factor = tl.where(power > 0, factor * tl.rsqrt(tl.where(power > 0, power, 1)), 0)
+    # Below the smallest normal number a GPU takes the inverse root of 0, which is no number at all.
+    there = power > 1.2e-38
+    factor = tl.where(there, factor * tl.rsqrt(tl.where(there, power, 1)), 0)
     tl.store(grad_x + re, a * factor, mask=has_re)
     tl.store(grad_x + im, b * factor, mask=has_im)
 
@@ -575,7 +577,7 @@ def _assemble_backward(
     )
     by_cos = tl.zeros((16, WIDE), tl.float32)
     by_sin = tl.zeros((16, WIDE), tl.float32)
-    for start in tl.static_range(0, ACROSS, 64):  # unrolled: the loads need not wait
+    for start in range(0, ACROSS, 64):
         where = (start + tl.arange(0, 64))[None, :]
         at = grad + _place(pair, where, into, out, IN_PARTS, PIXELS)
         g = tl.load(at, mask=(pair < pairs)[:, None] & (where < ACROSS), other=0)

@@ -96,13 +96,14 @@ def spread(grad: Tensor, shape: torch.Size) -> Tensor:
     return grad_x
 
 
-def assembles(radial: Tensor) -> bool:
-    """Whether `assemble` serves here: elsewhere a few operations do it."""
+def assembles(radial: Tensor, assembly: Tensor) -> bool:
+    """Whether `assemble` serves here: elsewhere a few operations do it, faster if there is much."""
     return (
         radial.device.type == "cuda"
         and _HAS_TRITON
         and radial.dtype == torch.float32
         and radial.shape[-1] <= 64
+        and assembly.shape[1] <= 512
         and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()
     )

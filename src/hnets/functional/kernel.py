@@ -24,9 +24,9 @@ def harmonic_kernel(
     the paper's R(r)·exp(i(mφ+β)), and one real convolution with the kernel computes
     Y_p = Σ_n W_{p−n} ⋆ F_n for all p at once.
     """
-    form = fused if fused.assembles(radial) else plain
+    form = fused if fused.assembles(radial, assembly) else plain
     flat = form.assemble(radial, phase, spread, assembly, shape, kernel_size**2)
-    return flat.view(*flat.shape[:2], kernel_size, kernel_size)
+    return flat.unflatten(2, (kernel_size, kernel_size))
 
 
 def hconv2d(

@@ -38,7 +38,11 @@ def assemble(
         coefficients = torch.cat([phased * beta.cos(), free, phased * beta.sin()], dim=-1)
     out_parts, out, in_parts, into = shape
     kernel = (coefficients @ assembly).view(out, into, out_parts, in_parts, pixels)
-    return kernel.permute(2, 0, 3, 1, 4).reshape(out_parts * out, in_parts * into, pixels)
+    if radial.device.type != "cuda":
+        return kernel.permute(2, 0, 3, 1, 4).reshape(out_parts * out, in_parts * into, pixels)
+    # In channels_last, which wide convolutions on a GPU would bring it to.
+    last = kernel.permute(2, 0, 4, 3, 1).reshape(out_parts * out, pixels, in_parts * into)
+    return last.transpose(1, 2)
 
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from hnets import weights
 from hnets.models.boundary import HDSN, HED, hdsn, hed, hed_low
+from hnets.models.fourier import HNetFourier, hnet_fourier
 from hnets.models.mnist import HNetMNIST, hnet_mnist
 from hnets.models.p4cnn import P4CNN, P4CNNPooling, p4cnn, p4cnn_pooling
 from hnets.models.z2cnn import Z2CNN, z2cnn
@@ -19,12 +21,14 @@ __all__ = [
     "HED",
     "P4CNN",
     "Z2CNN",
+    "HNetFourier",
     "HNetMNIST",
     "P4CNNPooling",
     "create_model",
     "hdsn",
     "hed",
     "hed_low",
+    "hnet_fourier",
     "hnet_mnist",
     "p4cnn",
     "p4cnn_pooling",
@@ -33,6 +37,9 @@ __all__ = [
 
 _MODELS: dict[str, Callable[..., nn.Module]] = {
     "hnet_mnist": hnet_mnist,
+    "hnet_fourier_tiny": partial(hnet_fourier, "tiny"),
+    "hnet_fourier_small": partial(hnet_fourier, "small"),
+    "hnet_fourier_base": partial(hnet_fourier, "base"),
     "z2cnn": z2cnn,
     "p4cnn": p4cnn,
     "p4cnn_pooling": p4cnn_pooling,

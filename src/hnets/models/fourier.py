@@ -32,7 +32,7 @@ class Size:
 SIZES = {
     "tiny": Size((7, 5, 5, 5, 5, 5), (8, 10, 12, 12, 16, 24), orders=3, head=24, share=True),
     "small": Size((7, 5, 5, 5, 5, 5), (12, 16, 20, 20, 28, 40), orders=3, head=48, share=False),
-    "base": Size((9, 7, 7, 7, 7, 5), (24, 32, 36, 36, 64, 96), orders=4, head=96, share=False),
+    "base": Size((9, 7, 7, 7, 7, 5), (24, 32, 32, 32, 64, 96), orders=4, head=96, share=False),
 }
 
 
@@ -110,9 +110,11 @@ class HNetFourier(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits ``(batch, classes)`` of pictures ``(batch, channels, height, width)``."""
-        if x.device.type == "cuda":  # where convolutions of many channels are faster so
-            x = x.contiguous(memory_format=torch.channels_last)
-        logits: Tensor = self.head(self.magnitude(self.layers(x)).amax((2, 3)))
+        for layer in self.layers:
+            if x.device.type == "cuda":  # where convolutions of many channels are faster so
+                x = x.contiguous(memory_format=torch.channels_last)
+            x = layer(x)
+        logits: Tensor = self.head(self.magnitude(x).amax((2, 3)))
         return logits
 
 
@@ -141,11 +143,14 @@ class _NormedGates(nn.Module):
         return gated
 
 
+_Layer = hnn.FourierAct | hnn.PolyAct | hnn.HBatchNorm2d | _NormedGates
+
+
 def _circle(width: int, orders: int) -> Streams:
     return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in range(1, orders + 1))))
 
 
-def _nonlinearity(kind: Nonlinearity, width: int, orders: int, samples: int | None) -> nn.Module:
+def _nonlinearity(kind: Nonlinearity, width: int, orders: int, samples: int | None) -> _Layer:
     streams = _circle(width, orders)
     match kind:
         case "fourier":

@@ -17,15 +17,21 @@ from hnets.train.recipe import Augment
 
 __all__ = ["augment", "draw", "move", "tone"]
 
+POINTS = 5
+"""Points of the coarse grid along each side, by which pictures are bent."""
+PLAIN = 10
+"""Numbers of a row before those."""
+
 
 def draw(
     recipe: Augment, count: int, size: tuple[int, int], generator: torch.Generator
 ) -> Tensor | None:
-    """What happens to each of ``count`` pictures: a row of 10 numbers, or None for nothing.
+    """What happens to each of ``count`` pictures: a row of numbers each, or None for nothing.
 
     The first six are a matrix of 2×3, which says where an output pixel comes from, in the units of
     ``grid_sample``: from −1 to 1 along either side of a picture of ``size`` (height, width),
-    whatever its length. An exponent for all values and a factor for each of three colours follow.
+    whatever its length. An exponent for all values and a factor for each of three colours follow,
+    and, if pictures are bent, the way that each point of a coarse grid is moved, in these units.
     """
     if recipe == Augment():
         return None
@@ -48,7 +54,13 @@ def draw(
     gains = 2 * torch.rand(count, 3, generator=generator, dtype=torch.float64) - 1
     gains = (math.log1p(recipe.colour) * gains).exp()
     matrices = torch.cat([turned, moved], dim=2).flatten(1)
-    return torch.cat([matrices, gamma, gains], dim=1).float()
+    numbers = [matrices, gamma, gains]
+    if recipe.elastic:
+        # √(π/2) deviations are the mean length of a step in the plane.
+        steps = torch.randn(count, 2, POINTS**2, generator=generator, dtype=torch.float64)
+        bends = recipe.elastic / math.sqrt(math.pi / 2) * steps / half[:, None]
+        numbers.append(bends.flatten(1))
+    return torch.cat(numbers, dim=1).float()
 
 
 def augment(images: Tensor, changes: Tensor) -> Tensor:
@@ -61,10 +73,15 @@ def augment(images: Tensor, changes: Tensor) -> Tensor:
 
 
 def move(images: Tensor, changes: Tensor, mode: str, outside: str) -> Tensor:
-    """Resample pictures by the matrices of `draw`, with a mode and padding of ``grid_sample``."""
+    """Resample pictures by the first part of `draw`, with a mode and padding of ``grid_sample``."""
     matrices = changes[:, :6].unflatten(1, (2, 3))
     with torch.autocast(images.device.type, enabled=False):  # 8 bits do not tell pixels apart
         where = F.affine_grid(matrices, list(images.shape), align_corners=False)
+        if changes.shape[1] > PLAIN:
+            bends = changes[:, PLAIN:].unflatten(1, (2, POINTS, POINTS))
+            size = list(images.shape[2:])
+            smooth = F.interpolate(bends, size, mode="bicubic", align_corners=True)
+            where = where + smooth.movedim(1, -1)
     return F.grid_sample(images, where, mode=mode, padding_mode=outside, align_corners=False)
 
 

@@ -7,7 +7,7 @@ answer a term that holds its mean to the share of boundary pixels, the paper's s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +79,11 @@ class Boundaries:
             labels = augment.move(labels, own, "bilinear", "reflection")
         logits = _network(model).logits(images).float()
         return boundary_loss(logits, labels, self.rules).sum()
+
+    def inputs(self) -> Iterator[Tensor]:
+        """The photographs, a portion at a time."""
+        for images in self.images.split(PORTION):
+            yield images.float() / 255
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module) -> Errors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +65,10 @@ class Classification:
             label_smoothing=self.label_smoothing,
             reduction="sum",
         )
+
+    def inputs(self) -> Iterator[Tensor]:
+        """The pictures, a portion at a time."""
+        yield from self.images.split(PORTION)
 
     def evaluate(self, model: nn.Module) -> Errors:
         """The share of wrong answers, in percent, and the mean cross-entropy."""

@@ -126,7 +126,7 @@ class Learner:
     def _step(self) -> None:
         self.optimiser.zero_grad()
         rows = self._order.index_select(0, self._index * self.recipe.training.batch + self._share)
-        half = self.recipe.training.precision == "bfloat16"
+        half = self.recipe.training.precision == "bfloat16" and self.stream is not None
         with torch.autocast(self.team.device.type, torch.bfloat16, enabled=half):
             loss = self.task.loss(self.model, rows, self._changes)
         loss = loss / self.recipe.training.batch

@@ -26,6 +26,7 @@ from hnets.train.parallel import Team
 from hnets.train.recipe import Data, Recipe
 from hnets.train.record import Log
 from hnets.train.schedule import rates
+from hnets.train.statistics import recompute
 from hnets.train.task import Task
 
 __all__ = ["Diverged", "Finished", "Row", "Run", "Unwritable", "Watch", "build", "train"]
@@ -165,6 +166,9 @@ class _Training:
             "loss": sum(losses) / len(losses),
         }
         spent = time.monotonic() - self._began
+        last = epoch == self.run.recipe.training.epochs
+        if last and self.run.recipe.training.statistics == "recomputed":
+            recompute(self.learner.evaluated, self.learner.task.inputs())
         if self.val is not None:
             found = self.val.evaluate(self.learner.evaluated)
             row |= {"val_error": found.error, "val_loss": found.loss}

@@ -73,6 +73,9 @@ class Augment:
     """Enlarge or shrink by up to this fraction."""
     shear: float = 0.0
     """Slant by up to this fraction."""
+    elastic: float = 0.0
+    """Bend: move the points of a coarse grid by so many pixels in the mean, what lies between with
+    them."""
     flip: bool = False
     """Mirror left and right, and above and below, every second time each."""
     gamma: float = 0.0
@@ -86,6 +89,7 @@ class Augment:
         expect(self.shift >= 0, "augment.shift", "pixels from 0 up", self.shift)
         expect(0 <= self.zoom < 1, "augment.zoom", "a fraction from 0 to 1", self.zoom)
         expect(0 <= self.shear < 1, "augment.shear", "a fraction from 0 to 1", self.shear)
+        expect(self.elastic >= 0, "augment.elastic", "pixels from 0 up", self.elastic)
         expect(0 <= self.gamma < 1, "augment.gamma", "a number from 0 to 1", self.gamma)
         expect(0 <= self.colour < 1, "augment.colour", "a fraction from 0 to 1", self.colour)
 
@@ -171,8 +175,11 @@ class Training:
     label_smoothing: float = 0.0
     ema: float = 0.0
     """Decay of a running mean of the weights, which is then what is evaluated; 0 is none."""
+    statistics: Literal["running", "recomputed"] = "running"
+    """Of batch norms, for the finished network: the running means of training, or those of all
+    training pictures, unchanged and with the last weights."""
     precision: Literal["float32", "tf32", "bfloat16"] = "tf32"
-    """On a GPU. ``tf32`` multiplies with 10 bits of mantissa; on CPU both are float32."""
+    """On a GPU; on CPU all are float32. ``tf32`` multiplies with 10 bits of mantissa."""
     save_every: float = 10.0
     """Seconds between checkpoints, at the ends of epochs: what a kill can cost."""
     deterministic: bool = False

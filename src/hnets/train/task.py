@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,6 +40,10 @@ class Task(Protocol):
 
     def loss(self, model: nn.Module, rows: Tensor, changes: Tensor | None) -> Tensor:
         """The sum of the losses of some of the examples."""
+        ...
+
+    def inputs(self) -> Iterator[Tensor]:
+        """All examples as a network sees them, unchanged, some at a time."""
         ...
 
     def evaluate(self, model: nn.Module) -> Errors:

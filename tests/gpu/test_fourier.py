@@ -1,0 +1,99 @@
+"""Functions of the angle in Triton against the CPU form of the same functions."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import hnets
+from hnets import nn as hnn
+from hnets.functional import magnitude, synthesis
+from hnets.functional.fourier import _cpu
+from hnets.streams import Streams
+
+pytestmark = pytest.mark.gpu
+FORMATS = [torch.contiguous_format, torch.channels_last]
+
+
+@pytest.fixture(autouse=True)
+def _exact() -> None:
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize(("order", "samples", "fields"), [(4, 16, 24), (2, 7, 36)])
+def test_triton_agrees_with_the_cpu_form(
+    order: int, samples: int, fields: int, memory_format: torch.memory_format, dtype: torch.dtype
+) -> None:
+    from hnets.functional.fourier import _triton
+
+    matrix = torch.tensor(synthesis(order, samples))
+    x, grad = torch.randn(2, 5, (1 + 2 * order) * fields, 13, 9).to(dtype).double()
+    x = x.contiguous(memory_format=memory_format)
+    scale, shift, *extra = torch.rand(4, fields).double() + 0.1
+    cpu = (x, scale, shift, matrix)
+    gpu = (x.cuda().to(dtype), *(t.cuda().float() for t in (scale, shift, matrix)))
+    gpu_grad, gpu_extra = grad.cuda().to(dtype), [t.cuda().float() for t in extra]
+    sums, kept = _cpu.backward_sums(grad, *cpu)
+    pairs = [
+        (_triton.forward(*gpu), _cpu.forward(*cpu)),
+        (_triton.moments(gpu[0], fields).sum(0), _cpu.moments(x, fields)[0]),
+        (_triton.backward_sums(gpu_grad, *gpu)[0].sum(0), sums[0]),
+        (_triton.backward(gpu_grad, *gpu)[0], _cpu.backward(grad, *cpu)[0]),
+        (_triton.backward(gpu_grad, *gpu)[1].sum(0), sums[0]),
+        (
+            _triton.backward_batch(gpu_grad, *gpu, gpu_extra, None),
+            _cpu.backward_batch(grad, *cpu, extra, kept),
+        ),
+    ]
+    # tf32, which serves half precision, puts some values on the other side of the ReLU's corner.
+    bound = {torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
+    for got, expected in pairs:
+        assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
+
+
+@pytest.mark.parametrize("memory_format", FORMATS)
+def test_a_training_step_agrees_with_the_cpu(memory_format: torch.memory_format) -> None:
+    conv = hnn.HConv2d("1x0r", "8x0r + 8x1 + 8x2", 5, share=False, conjugate=True, phase="free")
+    twin = torch.nn.Sequential(conv, hnn.FourierAct(conv.out_streams, norm=True))
+    net, twin = copy.deepcopy(twin).double(), twin.cuda()
+    x = torch.randn(4, 1, 12, 12).double()
+    y, found = net(x), twin(x.cuda().float().contiguous(memory_format=memory_format))
+    grad = torch.randn_like(y)
+    y.backward(grad)
+    found.backward(grad.cuda().float())
+    assert (found.cpu() - y).norm() <= 1e-5 * y.norm()
+    for got, expected in zip(twin.parameters(), net.parameters(), strict=True):
+        assert got.grad is not None
+        assert expected.grad is not None
+        assert (got.grad.cpu() - expected.grad).norm() <= 1e-4 * expected.grad.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_numbers_too_small_to_square_have_a_gradient(dtype: torch.dtype) -> None:
+    """|z|² of 1e-20 is a number that a GPU reads as 0, though it is not equal to 0."""
+    x = torch.full((1, 2, 1, 1), 1e-20, device="cuda", dtype=dtype, requires_grad=True)
+    magnitude(x, Streams("1x1")).sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+
+
+def test_a_network_learns_in_half_precision() -> None:
+    net = hnets.create_model("hnet_fourier_tiny").cuda().train()
+    optimiser = torch.optim.AdamW(net.parameters(), lr=5e-3)
+    images = torch.rand(64, 1, 28, 28, device="cuda")
+    labels = torch.arange(64, device="cuda") % 10
+    images[torch.arange(64), 0, 4 + labels, 14] += 3  # something to tell them apart by
+    losses = []
+    for _ in range(30):
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = torch.nn.functional.cross_entropy(net(images).float(), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss))
+    assert losses[-1] < 0.6 * losses[0]
