@@ -1,0 +1,228 @@
+"""``x · relu(scale + shift/|x|)``, |x|, their gradients, and the sums that batch norm needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from hnets.functional._triton.tiles import memory_format, of_field, planned, tile
+from hnets.streams import Streams
+
+__all__ = [
+    "backward",
+    "backward_batch",
+    "backward_sums",
+    "forward",
+    "magnitude",
+    "magnitude_backward",
+    "moments",
+]
+
+
+def forward(
+    x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float, inplace: bool = False
+) -> Tensor:
+    """``x · relu(scale + shift/|x|)``."""
+    plan, x = planned(x, streams, eps)
+    y = x if inplace else torch.empty_like(x)
+    _forward[plan.grid](x, y, scale, shift, *plan.sizes, **plan.constants)
+    return y
+
+
+def moments(x: Tensor, streams: Streams, eps: float) -> Tensor:
+    """Σ|x| and Σ|x|² of every field, ``(blocks, 2, fields)`` in float64."""
+    plan, x = planned(x, streams, eps)
+    partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
+    _moments[plan.grid](x, partial, *plan.sizes, **plan.constants)
+    return partial
+
+
+def backward_sums(
+    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+) -> tuple[Tensor, None]:
+    """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64; nothing is kept for later."""
+    plan, x, grad = planned(x, streams, eps, grad)
+    partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
+    _backward[plan.grid](
+        *(x, grad, x, scale, shift, scale, shift, partial, *plan.sizes),
+        **(plan.constants | {"SUMS": True, "INPUT": False, "EXTRA": False}),
+    )
+    return partial, None
+
+
+def backward(
+    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+) -> tuple[Tensor, Tensor]:
+    """∂x, and ∂scale and ∂shift as `backward_sums` gives them."""
+    plan, x, grad = planned(x, streams, eps, grad)
+    grad_x = torch.empty_like(x)
+    partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
+    _backward[plan.grid](
+        *(x, grad, grad_x, scale, shift, scale, shift, partial, *plan.sizes),
+        **(plan.constants | {"SUMS": True, "INPUT": True, "EXTRA": False}),
+    )
+    return grad_x, partial
+
+
+def backward_batch(
+    grad: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    streams: Streams,
+    eps: float,
+    extra: Sequence[Tensor],
+    kept: None,
+) -> Tensor:
+    """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
+    plan, x, grad = planned(x, streams, eps, grad)
+    grad_x = torch.empty_like(x)
+    _backward[plan.grid](
+        *(x, grad, grad_x, scale, shift, *extra, scale, *plan.sizes),
+        **(plan.constants | {"SUMS": False, "INPUT": True, "EXTRA": True}),
+    )
+    return grad_x
+
+
+def magnitude(x: Tensor, streams: Streams) -> Tensor:
+    """|z| of every field."""
+    plan, x = planned(x, streams, 0.0)
+    form = memory_format(x)
+    y = x.new_empty(x.shape[0], streams.fields, *x.shape[2:]).contiguous(memory_format=form)
+    _magnitude[plan.grid](x, y, *plan.sizes, **plan.constants)
+    return y
+
+
+def magnitude_backward(grad: Tensor, x: Tensor, streams: Streams) -> Tensor:
+    """∂x of `magnitude`: the gradient along z/|z|, and 0 where z is 0."""
+    plan, x = planned(x, streams, 0.0)
+    grad_x = torch.empty_like(x)
+    grad = grad.contiguous(memory_format=memory_format(x))
+    _magnitude_backward[plan.grid](x, grad, grad_x, *plan.sizes, **plan.constants)
+    return grad_x
+
+
+@triton.jit
+def _forward(
+    x, y, scale, shift,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    f, re, im, has_re, has_im = tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    inverse = tl.rsqrt(a * a + b * b + EPS)
+    factor = of_field(scale, f, fields, REAL) + of_field(shift, f, fields, REAL) * inverse
+    factor = tl.maximum(factor, 0)
+    tl.store(y + re, a * factor, mask=has_re)
+    tl.store(y + im, b * factor, mask=has_im)
+
+
+@triton.jit
+def _moments(
+    x, partial,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    f, re, im, has_re, has_im = tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    square = tl.where(has_re, a * a + b * b + EPS, 0.0)
+    to = partial + tl.program_id(0) * 2 * fields + f
+    tl.store(to, tl.sum(tl.sqrt(square), 1).to(tl.float64), mask=f < fields)
+    tl.store(to + fields, tl.sum(square, 1).to(tl.float64), mask=f < fields)
+
+
+@triton.jit
+def _backward(
+    x, grad, grad_x, scale, shift, first, second, partial,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+    SUMS: tl.constexpr, INPUT: tl.constexpr, EXTRA: tl.constexpr,
+):  # fmt: skip
+    f, re, im, has_re, has_im = tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    ga = tl.load(grad + re, mask=has_re, other=0).to(REAL)
+    gb = tl.load(grad + im, mask=has_im, other=0).to(REAL)
+    inverse = tl.rsqrt(a * a + b * b + EPS)
+    slope = of_field(shift, f, fields, REAL)
+    factor = of_field(scale, f, fields, REAL) + slope * inverse
+    inner = tl.where(has_re & (factor > 0), ga * a + gb * b, 0.0)
+    if SUMS:
+        to = partial + tl.program_id(0) * 2 * fields + f
+        tl.store(to, tl.sum(inner, 1).to(tl.float64), mask=f < fields)
+        tl.store(to + fields, tl.sum(inner * inverse, 1).to(tl.float64), mask=f < fields)
+    if INPUT:
+        factor = tl.maximum(factor, 0)
+        pull = inner * inverse * inverse * slope
+        if EXTRA:
+            pull += of_field(first, f, fields, REAL)
+        pull *= inverse
+        if EXTRA:
+            pull += of_field(second, f, fields, REAL)
+        tl.store(grad_x + re, ga * factor - a * pull, mask=has_re)
+        tl.store(grad_x + im, gb * factor - b * pull, mask=has_im)
+
+
+@triton.jit
+def _field(
+    pixels, fields, LAST: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """Where the numbers of a tile's fields lie, if there is one for each field and pixel."""
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    f = (tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F))[:, None]
+    image, pixel = (n // pixels).to(tl.int64)[None, :], (n % pixels)[None, :]
+    start = image * fields * pixels + (pixel * fields if LAST else pixel)
+    return start + f * (1 if LAST else pixels)
+
+
+@triton.jit
+def _magnitude(
+    x, y,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    _, re, im, has_re, has_im = tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    at = _field(pixels, fields, LAST, BLOCK_F, BLOCK_N)
+    tl.store(y + at, tl.sqrt(a * a + b * b), mask=has_re)
+
+
+@triton.jit
+def _magnitude_backward(
+    x, grad, grad_x,
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    _, re, im, has_re, has_im = tile(
+        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+    )
+    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+    at = _field(pixels, fields, LAST, BLOCK_F, BLOCK_N)
+    power = a * a + b * b
+    factor = tl.load(grad + at, mask=has_re, other=0).to(REAL)
+    # Below the smallest normal number a GPU takes the inverse root of 0, which is no number at all.
+    there = power > 1.2e-38
+    factor = tl.where(there, factor * tl.rsqrt(tl.where(there, power, 1)), 0)
+    tl.store(grad_x + re, a * factor, mask=has_re)
+    tl.store(grad_x + im, b * factor, mask=has_im)
