@@ -17,7 +17,7 @@ import hnets
 from hnets import reproduce, weights
 from hnets.data import load
 from hnets.errors import InputError
-from hnets.reproduce import ablation, store, table1
+from hnets.reproduce import ablation, beyond, choices, store, table1
 from hnets.train import Recipe, Team, read_recipe, shipped_recipes
 from hnets.train.classification import errors
 from hnets.train.record import summarise
@@ -127,6 +127,55 @@ def test_rows_are_trained_again_and_kept_when_they_are_done(tmp_path: Path) -> N
     seeds = more["rotmnist-r-z2cnn"]["seeds"]
     assert [seed["seed"] for seed in seeds] == [1, 2, 3]
     assert [seed["errors"] for seed in seeds[:2]] == [seed["errors"] for seed in result["seeds"]]
+
+
+def test_past_the_paper_has_recipes_and_what_others_published() -> None:
+    rows = {row.method: row for row in reproduce.BEYOND}
+    assert {row.recipe for row in rows.values() if row.recipe} <= set(shipped_recipes())
+    published = [row.published for row in rows.values() if row.published is not None]
+    assert published == [1.69, 0.98, 0.685, 0.682, 0.59]
+    result = {
+        "parameters": 12345,
+        "summary": {
+            "test": {"mean": 0.7, "std": 0.02, "n": 5},
+            "test, averaged": {"mean": 0.6, "std": 0.01, "n": 5},
+        },
+    }
+    said = beyond.cells(rows["hnet_fourier_base"], result)
+    base = "rotmnist-r-fourier-base"
+    assert said == ("hnet_fourier_base", "12,345", "", "0.70 ± 0.02", "0.60 ± 0.01", base)
+    assert f"| {' | '.join(said[:-1])} | [{base}](#{base}) |" in beyond.markdown({base: result})
+
+
+def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {kind: rows[:2] for kind, rows in choices.CHOICES.items() if kind in ("filters", "rings")}
+    monkeypatch.setattr(choices, "CHOICES", few)
+    small = [*SMALL, "model.options.orders=1", "training.ema=0.5"]
+    recipe = read_recipe(choices.RECIPE, small)
+    result = reproduce.train_choices(recipe, 1, tmp_path, TEAM, False, quiet())
+    assert list(result["choices"]) == ["choices", "choices-share-true", "choices-rings-exact"]
+    exact = store.read("choices-rings-exact", tmp_path)
+    assert exact is not None
+    assert exact["recipe"]["model"]["options"] == {"orders": 1, "rings": "exact"}
+    tables = choices.page(result)
+    assert tables.count("**one for each pair of orders**") == 1
+    assert tables.count("\n| ") == 4 + 2 - 1  # rows and headers, but for the first
+    place = tmp_path / "page.md"
+    place.write_text(f"# Choices\n\n{choices.BEGIN}\nold\n{choices.END}\n\nafter\n")
+    choices.write_page(place, result)
+    assert place.read_text() == (
+        f"# Choices\n\n{choices.BEGIN}\n\n{tables}\n\n{choices.END}\n\nafter\n"
+    )
+    place.write_text("# no marks\n")
+    with pytest.raises(InputError, match="expected a page with the lines"):
+        choices.write_page(place, result)
+
+
+def test_the_choices_of_the_table_can_all_be_built() -> None:
+    for rows in choices.CHOICES.values():
+        assert sum(choices.MIDDLE[choice.option] == choice.value for choice in rows) == 1
+        for choice in rows:
+            hnets.create_model("hnet_fourier_small", **{choice.option: choice.value})
 
 
 def test_an_ablation_trains_on_the_first_pictures_only(tmp_path: Path) -> None:

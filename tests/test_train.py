@@ -17,16 +17,19 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from hnets import nn as hnn
 from hnets.errors import InputError
 from hnets.models import create_model
 from hnets.train import Diverged, Recipe, Run, Unwritable, joined, train, train_recipe
 from hnets.train import checkpoint as checkpoints
-from hnets.train.augment import augment, draw
+from hnets.train.augment import PLAIN, augment, draw
 from hnets.train.classification import Classification, errors
+from hnets.train.examples import load
 from hnets.train.learner import Learner
 from hnets.train.parallel import Team
 from hnets.train.recipe import Augment, Schedule
 from hnets.train.schedule import falls, rates
+from hnets.train.statistics import recompute
 
 TEAM = Team(0, 1, torch.device("cpu"))
 TINY = {
@@ -131,6 +134,19 @@ def test_small_turns_shifts_and_zooms_stay_within_what_was_asked() -> None:
     torch.testing.assert_close(augment(image, no_turn[:1]), image, atol=1e-5, rtol=0)
 
 
+def test_bends_are_as_long_as_was_asked_and_smooth() -> None:
+    rows = drawn(Augment(elastic=0.8), 400)
+    steps = 14 * rows[:, PLAIN:].unflatten(1, (2, -1))  # in pixels of 28
+    assert float(steps.square().sum(1).sqrt().mean()) == pytest.approx(0.8, rel=0.05)
+    image = picture()
+    bent = augment(image, rows[:1])
+    assert 0.005 < float((bent - image).abs().mean()) < 0.2
+    assert float(bent.sum()) == pytest.approx(float(image.sum()), rel=0.2)
+    calm = rows[:1].clone()
+    calm[:, PLAIN:] = 0
+    torch.testing.assert_close(augment(image, calm), image, atol=1e-5, rtol=0)
+
+
 # Learning ------------------------------------------------------------------------------------
 
 
@@ -229,6 +245,34 @@ def test_the_running_mean_follows_the_weights_and_is_what_is_evaluated() -> None
             now = one.model.state_dict()[name]
             torch.testing.assert_close(value, start[name] + 0.9 * (now - start[name]))
     assert not any(p.requires_grad for p in one.mean.parameters())
+
+
+def test_statistics_are_recomputed_with_the_last_weights(tmp_path: Path) -> None:
+    """They are those of the training pictures, whatever the running means were."""
+    recipe = tiny(training__statistics="recomputed", training__ema=0.9, model__name="hnet_mnist")
+    (one,) = train([Run(recipe, 1, tmp_path)], TEAM)
+    norms = [part for part in one.model.modules() if isinstance(part, hnn.HBatchNorm2d)]
+    task = Classification.of(recipe, load(recipe.data, "train"))
+    before = [norm.running_mean.clone() for norm in norms]
+    for norm in norms:
+        nn.init.uniform_(norm.running_mean)
+    recompute(one.model, task.inputs())
+    assert len(norms) == 3
+    for norm, mean in zip(norms, before, strict=True):
+        torch.testing.assert_close(norm.running_mean, mean)
+        assert norm.momentum == 0.1
+    assert not any(part.training for part in one.model.modules())
+
+
+def test_answers_are_averaged_over_turned_views(tmp_path: Path) -> None:
+    recipe = tiny(evaluation__views=3, data__test="test", training__epochs=1)
+    result = train_recipe(recipe, [Run(recipe, 1, tmp_path)], TEAM)
+    assert set(result["summary"]) == {"train", "val", "test", "test, averaged"}
+    # A network that answers alike to all views is as wrong with them as without.
+    images, labels = torch.rand(20, 1, 28, 28), torch.arange(20) % 10
+    blind = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1, 10))
+    nn.init.zeros_(blind[2].weight)
+    assert errors(blind, images, labels, views=4) == errors(blind, images, labels)
 
 
 def test_the_seed_fixes_everything_and_another_seed_changes_it() -> None:

@@ -57,6 +57,15 @@ def test_what_is_packed_is_what_is_loaded(folder: Path) -> None:
     assert all(p.requires_grad for p in loaded.parameters())
 
 
+def test_half_as_many_bytes_are_nearly_the_same(folder: Path) -> None:
+    net = digits()
+    whole = weights.pack(net, "hnet_mnist", folder, INFO).stat().st_size
+    assert weights.pack(net, "hnet_mnist", folder, INFO, half=True).stat().st_size < 0.6 * whole
+    loaded = hnets.create_model("hnet_mnist", pretrained=True)
+    assert all(p.dtype == torch.float32 for p in loaded.parameters())
+    assert torch.allclose(logits(loaded), logits(net), rtol=0.01, atol=0.01)
+
+
 def test_another_process_loads_the_same(folder: Path) -> None:
     net = digits()
     weights.pack(net, "hnet_mnist", folder, INFO)

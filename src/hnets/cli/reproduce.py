@@ -1,9 +1,9 @@
-"""``hnets reproduce``: the paper's tables and figures."""
+"""``hnets reproduce``: the paper's tables and figures, and what goes past them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,9 +13,11 @@ from hnets.cli.train import Changes, Device
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["ablation", "figures", "reproduce", "table1", "table2"]
+__all__ = ["ablation", "beyond", "choices", "figures", "reproduce", "table1", "table2"]
 
-reproduce = typer.Typer(help="The paper's tables and figures, as they ship or trained again.")
+reproduce = typer.Typer(
+    help="The paper's tables and figures, and what goes past them: as they ship, or trained again."
+)
 app.add_typer(reproduce, name="reproduce")
 
 Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
@@ -53,27 +55,83 @@ def table1(
     With --train every row is trained again: minutes on a GPU, where all rows train side by side,
     and days on a CPU; --rows and --set training.epochs=5 make it shorter.
     """
-    from rich.console import Console
-
     from hnets import reproduce as paper
-    from hnets.reproduce import store
     from hnets.reproduce import table1 as table
-    from hnets.train import joined, read_recipe
 
-    known = [row.recipe for row in paper.TABLE1 if row.recipe]
-    chosen = _chosen(rows, known)
-    console = Console()
-    if train:
-        recipes = {name: read_recipe(name, changes or []) for name in chosen}
-        make_folder(out)
-        with joined(device) as team:
-            console = Console(quiet=not team.leads)
-            results = dict(paper.train_recipes(recipes, seeds, out, team, resume, console))
-    else:
-        results = {name: found for name in chosen if (found := store.read(name)) is not None}
+    chosen = _chosen(rows, [row.recipe for row in paper.TABLE1 if row.recipe])
+    results, console = _results(chosen, train, seeds, changes, out, resume, device)
     console.print(table.rich_table(results))
     console.print(table.NOTE, highlight=False)
     _write(page, console)
+
+
+@reproduce.command()
+def beyond(
+    train: Train = False,
+    rows: Annotated[
+        str, typer.Option(help="Recipes to show or train, with commas between; else all.")
+    ] = "",
+    seeds: Seeds = 5,
+    changes: Changes = None,
+    out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
+        "runs/beyond"
+    ),
+    resume: Resume = False,
+    device: Device = None,
+    page: Page = None,
+) -> None:
+    """Past the paper: networks whose nonlinearities mix orders, beside the best published.
+
+    With --train every row is trained again: minutes a seed on a GPU. On a CPU take the
+    smallest, --rows rotmnist-r-fourier-tiny, and fewer epochs.
+    """
+    from hnets import reproduce as paper
+    from hnets.reproduce import beyond as table
+
+    chosen = _chosen(rows, [row.recipe for row in paper.BEYOND if row.recipe])
+    results, console = _results(chosen, train, seeds, changes, out, resume, device)
+    console.print(table.rich_table(results))
+    console.print(table.NOTE, highlight=False)
+    _write(page, console)
+
+
+@reproduce.command()
+def choices(
+    train: Train = False,
+    seeds: Seeds = 3,
+    changes: Changes = None,
+    out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
+        "runs/choices"
+    ),
+    resume: Resume = False,
+    device: Device = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Put what ships into a page too, such as docs/choices.md.")
+    ] = None,
+) -> None:
+    """Which nonlinearity, filters, rings and orders: one network, one choice changed at a time."""
+    from rich.console import Console
+
+    from hnets import reproduce as paper
+    from hnets.reproduce import choices as study
+    from hnets.reproduce import store
+    from hnets.train import joined, read_recipe
+
+    console = Console()
+    if train:
+        recipe = read_recipe(study.RECIPE, changes or [])
+        make_folder(out)
+        with joined(device) as team:
+            console = Console(quiet=not team.leads)
+            result = paper.train_choices(recipe, seeds, out, team, resume, console)
+            if team.leads:
+                store.write(result, f"table-of-{study.NAME}", out)
+    else:
+        result = study.shipped()
+    console.print(study.rich_table(result))
+    if page is not None:
+        path = study.write_page(page, study.shipped())
+        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 @reproduce.command()
@@ -100,26 +158,11 @@ def table2(
     test photographs, some minutes a network on two cores. A training can be scored on
     another machine: copy its folder there and add --resume.
     """
-    from rich.console import Console
-
     from hnets import reproduce as paper
-    from hnets.reproduce import store
     from hnets.reproduce import table2 as table
-    from hnets.train import joined, read_recipe
 
-    known = [row.recipe for row in paper.TABLE2 if row.recipe]
-    chosen = _chosen(rows, known)
-    console = Console()
-    if train:
-        recipes = {name: read_recipe(name, changes or []) for name in chosen}
-        make_folder(out)
-        with joined(device) as team:
-            console = Console(quiet=not team.leads)
-            results = dict(paper.train_recipes(recipes, seeds, out, team, resume, console))
-            if team.leads:
-                results = paper.score_results(results, out, team.device, thresholds, console)
-    else:
-        results = {name: found for name in chosen if (found := store.read(name)) is not None}
+    chosen = _chosen(rows, [row.recipe for row in paper.TABLE2 if row.recipe])
+    results, console = _results(chosen, train, seeds, changes, out, resume, device, thresholds)
     console.print(table.rich_table(results))
     console.print(table.NOTE, highlight=False)
     _write(page, console)
@@ -191,6 +234,36 @@ def figures(
     make_folder(out)
     page = write_figures(picture, out, lambda path: typer.echo(f"wrote {path}"))
     typer.echo(f"wrote {page}")
+
+
+def _results(
+    chosen: list[str],
+    train: bool,
+    seeds: int,
+    changes: list[str] | None,
+    out: Path,
+    resume: bool,
+    device: str | None,
+    thresholds: int = 0,
+) -> tuple[dict[str, dict[str, Any]], Console]:
+    """What ships, or trained again and, with thresholds, scored; and where to print it."""
+    from rich.console import Console
+
+    from hnets import reproduce as paper
+    from hnets.reproduce import store
+    from hnets.train import joined, read_recipe
+
+    if not train:
+        found = {name: store.read(name) for name in chosen}
+        return {name: result for name, result in found.items() if result is not None}, Console()
+    recipes = {name: read_recipe(name, changes or []) for name in chosen}
+    make_folder(out)
+    with joined(device) as team:
+        console = Console(quiet=not team.leads)
+        results = dict(paper.train_recipes(recipes, seeds, out, team, resume, console))
+        if thresholds and team.leads:
+            results = paper.score_results(results, out, team.device, thresholds, console)
+    return results, console
 
 
 def _write(page: Path | None, console: Console) -> None:

@@ -20,19 +20,21 @@ Nonlinearity = Literal["fourier", "poly", "gated", "magnitude"]
 
 @dataclass(frozen=True)
 class Size:
-    """Kernels and fields of the convolutions, pooling after the second and fourth."""
+    """Kernels and fields of the convolutions, and how their filters are made up."""
 
     kernels: tuple[int, ...]
     fields: tuple[int, ...]
+    """Multiples of 8, for which GPUs have their fastest convolutions."""
     orders: int
     head: int
     share: bool
+    phase: Phase
 
 
 SIZES = {
-    "tiny": Size((7, 5, 5, 5, 5, 5), (8, 10, 12, 12, 16, 24), orders=3, head=24, share=True),
-    "small": Size((7, 5, 5, 5, 5, 5), (12, 16, 20, 20, 28, 40), orders=3, head=48, share=False),
-    "base": Size((9, 7, 7, 7, 7, 5), (24, 32, 32, 32, 64, 96), orders=4, head=96, share=False),
+    "tiny": Size((7, 5, 5, 5, 5, 5), (8, 16, 16, 16, 24, 32), 3, 24, share=True, phase="filter"),
+    "small": Size((9, 5, 5, 5, 5, 5), (8, 16, 16, 24, 32, 48), 3, 48, share=False, phase="free"),
+    "base": Size((9, 7, 7, 7, 7, 5), (24, 32, 32, 32, 64, 96), 4, 96, share=False, phase="free"),
 }
 
 
@@ -52,7 +54,8 @@ class HNetFourier(nn.Module):
         orders: the highest order; by default that of the size.
         samples: angles of ``"fourier"``; by default those of `hnets.nn.FourierAct`.
         rings: ``"gaussian"`` or ``"exact"``; see `hnets.nn.HConv2d`.
-        phase: ``"free"``, ``"ring"``, ``"filter"`` or ``"none"``; see `hnets.nn.HConv2d`.
+        phase: ``"free"``, ``"ring"``, ``"filter"`` or ``"none"``, see `hnets.nn.HConv2d`; by
+            default that of the size.
         share: whether paths of equal order difference share filters, as in the paper; else all are
             independent and the space of equivariant kernels is complete. By default as the size.
         dropout: of the head.
@@ -67,7 +70,7 @@ class HNetFourier(nn.Module):
         orders: int | None = None,
         samples: int | None = None,
         rings: Rings = "gaussian",
-        phase: Phase = "free",
+        phase: Phase | None = None,
         share: bool | None = None,
         dropout: float = 0.3,
     ) -> None:
@@ -78,6 +81,7 @@ class HNetFourier(nn.Module):
         self.in_channels = in_channels
         orders = chosen.orders if orders is None else orders
         share = chosen.share if share is None else share
+        phase = chosen.phase if phase is None else phase
         streams, layers = Streams(f"{in_channels}x0r"), list[nn.Module]()
         widths = zip(chosen.kernels, chosen.fields, strict=True)
         for number, (kernel, width) in enumerate(widths, start=1):

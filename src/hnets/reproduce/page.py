@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hnets import inspect
 from hnets.files import replacing
-from hnets.reproduce import ablation, store, table1, table2
-from hnets.reproduce.rows import TABLE1, TABLE2
+from hnets.reproduce import ablation, beyond, store, table1, table2
+from hnets.reproduce.rows import BEYOND, TABLE1, TABLE2
 from hnets.reproduce.store import Result
 from hnets.train.recipe import SHIPPED
 
@@ -48,9 +48,13 @@ def page() -> str:
     if found is not None:
         parts += _ablation(found, digits)
     parts += ["## Table 2: boundaries in photographs", table2.NOTE, table2.markdown(photographs)]
+    later = {row.recipe: found for row in BEYOND if (found := store.read(row.recipe)) is not None}
+    past = {name: result for name, result in later.items() if name not in digits}
+    if past:
+        parts += ["## Past the paper", beyond.NOTE, beyond.markdown(later)]
     parts += ["## How the numbers were made"]
-    parts += [_provenance(digits, "rotmnist-r"), _provenance(photographs, "BSDS500")]
-    recipes = [row.recipe for row in (*TABLE1, *TABLE2) if row.recipe]
+    parts += [_provenance({**digits, **past}, "rotmnist-r"), _provenance(photographs, "BSDS500")]
+    recipes = [*(row.recipe for row in (*TABLE1, *TABLE2) if row.recipe), *past]
     parts += [part for name in recipes for part in _recipe(name)]
     return "\n\n".join(parts) + "\n"
 

@@ -26,7 +26,7 @@ NOTE = (
 
 def cells(row: Row, result: Result | None) -> tuple[str, str, str, str, str]:
     """What the table says about one method."""
-    published = f"{row.published:.2f}"
+    published = "" if row.published is None else f"{row.published:.3f}".removesuffix("0")
     if result is None:
         return row.method, "", published, "", row.recipe
     parameters = f"{result['parameters']:,}" if result["parameters"] else ""

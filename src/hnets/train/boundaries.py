@@ -86,8 +86,12 @@ class Boundaries:
             yield images.float() / 255
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module) -> Errors:
+    def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
         """`tolerant_error`, and the mean loss."""
+        if views > 1:
+            raise InputError(
+                "evaluation.views: boundaries are not averaged over views; leave it out"
+            )
         before = model.training
         model.eval()
         loss, hits = torch.zeros((), device=self.images.device), _Hits(self.images.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hnets.data import Dataset
+from hnets.functional import rotate_pixels
 from hnets.train.augment import augment, draw
 from hnets.train.recipe import Augment, Recipe
 from hnets.train.task import Errors
@@ -70,20 +72,25 @@ class Classification:
         """The pictures, a portion at a time."""
         yield from self.images.split(PORTION)
 
-    def evaluate(self, model: nn.Module) -> Errors:
+    def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
         """The share of wrong answers, in percent, and the mean cross-entropy."""
-        return errors(model, self.images, self.labels)
+        return errors(model, self.images, self.labels, views)
 
 
 @torch.no_grad()
-def errors(model: nn.Module, images: Tensor, labels: Tensor) -> Errors:
-    """Classify pictures in evaluation mode."""
+def errors(model: nn.Module, images: Tensor, labels: Tensor, views: int = 1) -> Errors:
+    """Classify pictures in evaluation mode, each by the mean of its log-probabilities in views.
+
+    Views are copies that are turned by equal parts of a quarter turn, the first not at all. Whole
+    quarter turns would tell an equivariant network nothing new.
+    """
     before = model.training
     model.eval()
     wrong, loss = torch.zeros((), device=labels.device), torch.zeros((), device=labels.device)
     for x, y in zip(images.split(PORTION), labels.split(PORTION), strict=True):
-        logits = model(x).float()
-        wrong += (logits.argmax(1) != y).sum()
-        loss += F.cross_entropy(logits, y, reduction="sum")
+        turned = [rotate_pixels(x, math.pi / 2 * view / views).clamp(0, 1) for view in range(views)]
+        mean = torch.stack([model(view).float().log_softmax(1) for view in turned]).mean(0)
+        wrong += (mean.argmax(1) != y).sum()
+        loss += F.cross_entropy(mean, y, reduction="sum")
     model.train(before)
     return Errors(100 * float(wrong) / len(labels), float(loss) / len(labels))

@@ -19,6 +19,7 @@ __all__ = [
     "Augment",
     "Boundaries",
     "Data",
+    "Evaluation",
     "Model",
     "Optimiser",
     "Recipe",
@@ -196,6 +197,18 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """How the test set is looked at, beside the plain way."""
+
+    views: int = 0
+    """Report also the error of answers averaged over so many copies of each picture, turned by
+    equal parts of a quarter turn; 0 is none."""
+
+    def __post_init__(self) -> None:
+        expect(self.views >= 0, "evaluation.views", "copies from 0 up", self.views)
+
+
+@dataclass(frozen=True)
 class Search:
     """What `hnets search` tries: a range or a list of choices for each dotted key.
 
@@ -216,7 +229,7 @@ class Search:
                 inner = f'"{key}.{next(iter(values))}"'
                 raise InputError(f"[search.space] expects dotted keys in quotes: write {inner}")
             _check_key(key)
-            fixed = key.split(".")[0] in ("title", "data", "search")
+            fixed = key.split(".")[0] in ("title", "data", "evaluation", "search")
             wanted = "a key of model, augment, boundaries, optimiser, schedule or training"
             expect(not fixed, "[search.space]", wanted, key)
         read_space(self.space)
@@ -234,6 +247,7 @@ class Recipe:
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     training: Training = Training()
+    evaluation: Evaluation = Evaluation()
     search: Search = Search()
 
     def __post_init__(self) -> None:

@@ -66,6 +66,9 @@ def report(
         found = {
             split: dataclasses.asdict(task.evaluate(one.model)) for split, task in tasks.items()
         }
+        if recipe.data.test and recipe.evaluation.views:
+            averaged = tasks[recipe.data.test].evaluate(one.model, recipe.evaluation.views)
+            found[f"{recipe.data.test}, averaged"] = dataclasses.asdict(averaged)
         seeds.append(
             {
                 "seed": one.run.seed,
@@ -86,7 +89,8 @@ def report(
         "versions": versions(team.device),
         "seeds": seeds,
         "summary": {
-            split: summarise([seed["errors"][split]["error"] for seed in seeds]) for split in sets
+            split: summarise([seed["errors"][split]["error"] for seed in seeds])
+            for split in seeds[0]["errors"]
         },
     }
 

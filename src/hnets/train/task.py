@@ -46,6 +46,9 @@ class Task(Protocol):
         """All examples as a network sees them, unchanged, some at a time."""
         ...
 
-    def evaluate(self, model: nn.Module) -> Errors:
-        """The errors of a network on all of them, in evaluation mode."""
+    def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
+        """The errors of a network on all of them, in evaluation mode.
+
+        With more views than one, those of answers that are averaged over turned copies.
+        """
         ...

@@ -69,7 +69,11 @@ def load_into(model: nn.Module, name: str, folder: str | os.PathLike[str] | None
 
 
 def pack(
-    model: nn.Module, name: str, folder: str | os.PathLike[str], info: Mapping[str, Any]
+    model: nn.Module,
+    name: str,
+    folder: str | os.PathLike[str],
+    info: Mapping[str, Any],
+    half: bool = False,
 ) -> Path:
     """Write a model's values and their card to a folder, for others to load by name.
 
@@ -80,12 +84,15 @@ def pack(
         name: what `hnets.create_model` calls it.
         folder: where to; that of `hnets.weights` itself to ship them.
         info: options (those of `hnets.create_model`), recipe, data, metrics and commit.
+        half: keep values in float16, half as many bytes; they are float32 again when loaded.
     """
     from safetensors.torch import save
 
     if set(info) != set(TOLD):
         raise ValueError(f"info has {', '.join(TOLD)}, got {', '.join(info) or 'nothing'}")
     state = {key: value.detach().cpu().clone() for key, value in model.state_dict().items()}
+    if half:
+        state = {k: v.half() if v.is_floating_point() else v for k, v in state.items()}
     content = save(state)
     card = {
         "model": name,

@@ -1,0 +1,183 @@
+"""Which nonlinearity, filters and orders to take: one network, one choice changed at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from hnets.errors import InputError
+from hnets.files import replacing
+from hnets.reproduce import store
+from hnets.reproduce.store import Result
+from hnets.reproduce.training import train_recipes
+from hnets.train import Recipe, Team, mean_and_spread
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = [
+    "CHOICES",
+    "NAME",
+    "RECIPE",
+    "Choice",
+    "page",
+    "rich_table",
+    "shipped",
+    "train_choices",
+    "write_page",
+]
+
+NAME = "choices"
+RECIPE = "rotmnist-r-choices"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is changed, and to what."""
+
+    option: str
+    value: Any
+    told: str
+
+    @property
+    def name(self) -> str:
+        """Under which its result is kept."""
+        return f"{NAME}-{self.option}-{self.value}".lower()
+
+
+CHOICES = {
+    "nonlinearity": (
+        Choice("nonlinearity", "fourier", "function of the angle (`FourierAct`)"),
+        Choice("nonlinearity", "poly", "polynomial of it (`PolyAct`)"),
+        Choice("nonlinearity", "gated", "gates (`Gated`)"),
+        Choice("nonlinearity", "magnitude", "C-ReLU with batch norm (`HBatchNorm2d`)"),
+    ),
+    "filters": (
+        Choice("share", False, "one for each pair of orders"),
+        Choice("share", True, "shared by difference of orders, as in the paper"),
+    ),
+    "phases": (
+        Choice("phase", "free", "complex weights"),
+        Choice("phase", "ring", "one a ring"),
+        Choice("phase", "filter", "one a filter, as in the paper"),
+        Choice("phase", "none", "none"),
+    ),
+    "rings": (
+        Choice("rings", "gaussian", "Gaussian, at whole pixels"),
+        Choice("rings", "exact", "one for each distance, as the paper counts"),
+    ),
+    "highest order": tuple(Choice("orders", order, str(order)) for order in range(1, 7)),
+}
+"""By what they decide."""
+MIDDLE = {
+    "nonlinearity": "fourier",
+    "share": False,
+    "phase": "free",
+    "rings": "gaussian",
+    "orders": 3,
+}
+"""The choices of the recipe itself, which is trained once for all of them."""
+BEGIN = "<!-- written by hnets reproduce choices -->"
+END = "<!-- end -->"
+
+
+def train_choices(
+    recipe: Recipe, seeds: int, out: Path, team: Team, resume: bool, console: Console
+) -> Result:
+    """Train every choice; the errors by the name of the choice."""
+    wanted = {
+        choice.name: recipe.replace({f"model.options.{choice.option}": choice.value})
+        for choices in CHOICES.values()
+        for choice in choices
+        if not _is_middle(choice)
+    }
+    results = train_recipes({NAME: recipe, **wanted}, seeds, out, team, resume, console)
+    return {
+        "recipe": recipe.to_dict(),
+        "choices": {
+            name: {"parameters": result["parameters"], "test": result["summary"]["test"]}
+            for name, result in results.items()
+        },
+        "commit": results[NAME]["commit"],
+        "versions": results[NAME]["versions"],
+    }
+
+
+def shipped() -> Result:
+    """The table that comes with the package."""
+    result = store.read(NAME)
+    if result is None:
+        raise InputError("no choices have been trained: run hnets reproduce choices --train")
+    return result
+
+
+def rich_table(result: Result) -> Table:
+    """The table for a terminal."""
+    from rich.table import Table
+
+    table = Table(title="One choice at a time: test error on rotated MNIST, %")
+    table.add_column("choice")
+    table.add_column("of", overflow="fold")
+    table.add_column("parameters", justify="right", no_wrap=True)
+    table.add_column("error", justify="right", no_wrap=True)
+    for kind, rows in _rows(result).items():
+        for number, (told, parameters, error, middle) in enumerate(rows):
+            style = "bold" if middle else None
+            label = kind if number == 0 else ""
+            table.add_row(label, told.replace("`", ""), parameters, error, style=style)
+        table.add_section()
+    return table
+
+
+def page(result: Result) -> str:
+    """The tables as Markdown."""
+    parts = []
+    for kind, rows in _rows(result).items():
+        lines = [f"| {kind} | parameters | error |", "|---|---|---|"]
+        for told, parameters, error, middle in rows:
+            mark = "**" if middle else ""
+            lines.append(f"| {mark}{told}{mark} | {parameters} | {mark}{error}{mark} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def write_page(path: Path, result: Result) -> Path:
+    """Put the tables into a page, between the two lines that mark their place."""
+    text = path.read_text(encoding="utf-8")
+    with replacing(path) as part:
+        part.write_text(between(text, page(result)), encoding="utf-8")
+    return path
+
+
+def between(text: str, tables: str) -> str:
+    """A page with what stands between its marks replaced."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise InputError(f"expected a page with the lines {BEGIN} and {END}, got one without")
+    return f"{before}{begin}\n\n{tables}\n\n{end}{after}"
+
+
+def _is_middle(choice: Choice) -> bool:
+    return bool(MIDDLE[choice.option] == choice.value)
+
+
+def _rows(result: Result) -> Mapping[str, list[tuple[str, str, str, bool]]]:
+    """By kind: what a choice is, the parameters, the error, and whether it is the network's own."""
+    rows = {}
+    for kind, choices in CHOICES.items():
+        rows[kind] = [
+            (
+                choice.told,
+                f"{found['parameters']:,}",
+                mean_and_spread(found["test"]),
+                _is_middle(choice),
+            )
+            for choice in choices
+            if (found := result["choices"].get(NAME if _is_middle(choice) else choice.name))
+        ]
+    return rows
