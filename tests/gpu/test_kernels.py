@@ -88,17 +88,19 @@ def test_magnitudes_and_their_gradients_agree_with_the_cpu(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("memory_format", FORMATS)
 @pytest.mark.parametrize("size", [(1, 1), (1, 6), (8, 3), (33, 17), (321, 481)])
 def test_halving_and_its_gradient_agree_with_the_cpu(
-    size: tuple[int, int], dtype: torch.dtype
+    size: tuple[int, int], memory_format: torch.memory_format, dtype: torch.dtype
 ) -> None:
-    x = torch.randn(2, 3, *size).to(dtype)
+    x = torch.randn(2, 3, *size).to(dtype).contiguous(memory_format=memory_format)
     twin = x.cuda().requires_grad_()
     x = x.double().requires_grad_()
     half, found = hnets.functional.halve2d(x), hnets.functional.halve2d(twin)
     grad = torch.randn_like(half).to(dtype)
     half.backward(grad.double())
-    found.backward(grad.cuda())
+    found.backward(grad.cuda().contiguous(memory_format=memory_format))
+    assert found.is_contiguous(memory_format=memory_format)
     bound = {torch.float32: 1e-6, torch.bfloat16: 5e-3}[dtype]
     for got, expected in ((found, half), (twin.grad, x.grad)):
         assert got is not None
@@ -143,8 +145,9 @@ def test_statistics_fold_as_on_cpu(blocks: int, fields: int) -> None:
     "options", [{}, {"phase": "ring"}, {"phase": "none"}, {"share": False, "conjugate": True}]
 )
 @pytest.mark.parametrize("layouts", [("3x0r", "8x0 + 8x1"), ("16x0r + 16x1", "35x0r + 35x1")])
+@pytest.mark.parametrize("memory_format", FORMATS)
 def test_kernels_are_assembled_as_on_cpu(
-    layouts: tuple[str, str], options: dict[str, object]
+    memory_format: torch.memory_format, layouts: tuple[str, str], options: dict[str, object]
 ) -> None:
     filters = hnn.HConv2d(*layouts, 5, **options).filters
     twin = hnn.HConv2d(*layouts, 5, **options).filters
@@ -153,7 +156,8 @@ def test_kernels_are_assembled_as_on_cpu(
     kernel, gpu_kernel = filters(), twin()
     grad = torch.randn_like(kernel)
     kernel.backward(grad)
-    gpu_kernel.backward(grad.cuda())
+    gpu_kernel.backward(grad.cuda().contiguous(memory_format=memory_format))
+    assert gpu_kernel.is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(gpu_kernel.cpu(), kernel, rtol=1e-5, atol=1e-6)
     for a, b in zip(filters.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-4, atol=1e-4)

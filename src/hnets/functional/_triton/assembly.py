@@ -1,4 +1,8 @@
-"""Kernels from radial weights and phases, and the gradients of these."""
+"""Kernels from radial weights and phases, and the gradients of these.
+
+A kernel lies in memory as ``(out, pixels, in)``: in channels_last, as `plain.assemble` leaves it,
+so that no convolution has to bring it there.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,8 @@ def assemble(
 ) -> Tensor:
     """The kernel of `hnets.functional.harmonic_kernel` as ``(out, in, pixels)``."""
     out_parts, out, in_parts, into = shape
-    kernel = radial.new_empty(out_parts * out, in_parts * into, pixels)
+    size = (out_parts * out, in_parts * into, pixels)
+    kernel = radial.new_empty_strided(size, (pixels * size[1], 1, size[1]))
     pairs, across = out * into, assembly.shape[1]
     _assemble[(triton.cdiv(pairs, 16), triton.cdiv(across, 64))](
         *(radial, phase, spread, assembly, kernel),
@@ -42,9 +47,10 @@ def assemble_backward(
 ) -> tuple[Tensor, Tensor]:
     """Gradients of radial weights and phases from that of the kernel."""
     grad_radial, grad_phase = torch.empty_like(radial), torch.empty_like(phase)
+    grad = grad.transpose(1, 2).contiguous()  # no copy if it is in channels_last
     pairs = shape[1] * shape[3]
     _assemble_backward[(triton.cdiv(pairs, 16),)](
-        *(radial, phase, spread, assembly, grad.contiguous(), grad_radial, grad_phase),
+        *(radial, phase, spread, assembly, grad, grad_radial, grad_phase),
         **_sizes(radial.shape[2], spread.shape[1], phase.shape[2], shape, pixels),
     )
     return grad_radial, grad_phase
@@ -94,7 +100,7 @@ def _place(pair, where, into, out, IN_PARTS: tl.constexpr, PIXELS: tl.constexpr)
     """Where in the kernel the entry of a pair of channels and of (part, part, pixel) lies."""
     o, i = (pair // into)[:, None], (pair % into)[:, None]
     p, n, pixel = where // (IN_PARTS * PIXELS), where // PIXELS % IN_PARTS, where % PIXELS
-    return ((p * out + o) * IN_PARTS * into + n * into + i) * PIXELS + pixel
+    return ((p * out + o) * PIXELS + pixel) * IN_PARTS * into + n * into + i
 
 
 @triton.jit

@@ -91,8 +91,8 @@ def backward_batch(
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
     """|z| of every field."""
     plan, x = planned(x, streams, 0.0)
-    form = memory_format(x)
-    y = x.new_empty(x.shape[0], streams.fields, *x.shape[2:]).contiguous(memory_format=form)
+    size = (x.shape[0], streams.fields, *x.shape[2:])
+    y = torch.empty(size, dtype=x.dtype, device=x.device, memory_format=memory_format(x))
     _magnitude[plan.grid](x, y, *plan.sizes, **plan.constants)
     return y
 

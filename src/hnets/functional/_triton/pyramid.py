@@ -1,4 +1,7 @@
-"""Maps of half the size, and the transpose."""
+"""Maps of half the size, and the transpose, in either memory format.
+
+Between neighbouring pixels of a map lies a step of 1, or of all channels in channels_last.
+"""
 
 from __future__ import annotations
 
@@ -7,39 +10,52 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._triton.tiles import TILE
+from hnets.functional._triton.tiles import TILE, memory_format
 
 __all__ = ["halve", "spread"]
 
 
 def halve(x: Tensor) -> Tensor:
     """`hnets.functional.halve2d`."""
-    x = x.contiguous()
+    form = memory_format(x)
+    x = x.contiguous(memory_format=form)
     height, width = x.shape[2:]
-    y = x.new_empty(*x.shape[:2], (height + 1) // 2, (width + 1) // 2)
-    real = tl.float64 if x.dtype == torch.float64 else tl.float32
+    size = (*x.shape[:2], (height + 1) // 2, (width + 1) // 2)
+    y = torch.empty(size, dtype=x.dtype, device=x.device, memory_format=form)
     _halve[(triton.cdiv(y.numel(), TILE),)](
-        x, y, y.numel(), height, width, *y.shape[2:], REAL=real, BLOCK=TILE
+        *(x, y, y.numel(), height, width, *size[2:], _step(x, form)), REAL=_real(x), BLOCK=TILE
     )
     return y
 
 
 def spread(grad: Tensor, shape: torch.Size) -> Tensor:
     """The transpose of `halve`: its gradient, for an input of ``shape``."""
-    grad = grad.contiguous()
-    grad_x = grad.new_empty(shape)
-    real = tl.float64 if grad.dtype == torch.float64 else tl.float32
+    form = memory_format(grad)
+    grad = grad.contiguous(memory_format=form)
+    grad_x = torch.empty(shape, dtype=grad.dtype, device=grad.device, memory_format=form)
+    sizes = (grad_x.numel(), *shape[2:], *grad.shape[2:], _step(grad, form))
     _spread[(triton.cdiv(grad_x.numel(), TILE),)](
-        grad, grad_x, grad_x.numel(), *shape[2:], *grad.shape[2:], REAL=real, BLOCK=TILE
+        grad, grad_x, *sizes, REAL=_real(grad), BLOCK=TILE
     )
     return grad_x
 
 
+def _step(x: Tensor, form: torch.memory_format) -> int:
+    return x.shape[1] if form == torch.channels_last else 1
+
+
+def _real(x: Tensor) -> tl.dtype:
+    return tl.float64 if x.dtype == torch.float64 else tl.float32
+
+
 @triton.jit
-def _halve(x, y, total, height, width, rows, columns, REAL: tl.constexpr, BLOCK: tl.constexpr):
+def _halve(
+    x, y, total, height, width, rows, columns, step, REAL: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < total
-    i, j, plane = at % columns, at // columns % rows, (at // columns // rows).to(tl.int64)
+    pixel, channel = at // step, at % step
+    i, j, plane = pixel % columns, pixel // columns % rows, (pixel // columns // rows).to(tl.int64)
     odd_height, odd_width = height % 2, width % 2
     sum = tl.zeros((BLOCK,), REAL)
     for k in tl.static_range(3):  # rows of weight 1, 2 and 1 if they are odd, 2, 2 and 0 if even
@@ -49,8 +65,8 @@ def _halve(x, y, total, height, width, rows, columns, REAL: tl.constexpr, BLOCK:
             column = tl.minimum(tl.maximum(2 * i - odd_width + m, 0), width - 1)
             across = 2 - odd_width if m == 0 else (2 if m == 1 else odd_width)
             there = inside & (down * across > 0)
-            value = tl.load(x + (plane * height + row) * width + column, mask=there, other=0)
-            sum += value.to(REAL) * (down * across)
+            place = ((plane * height + row) * width + column) * step + channel
+            sum += tl.load(x + place, mask=there, other=0).to(REAL) * (down * across)
     tl.store(y + at, sum / 16, mask=inside)
 
 
@@ -65,17 +81,20 @@ def _taps(at, side):
 
 @triton.jit
 def _spread(
-    grad, grad_x, total, height, width, rows, columns, REAL: tl.constexpr, BLOCK: tl.constexpr
+    grad, grad_x, total, height, width, rows, columns, step,
+    REAL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < total
-    plane = (at // width // height).to(tl.int64)
-    j, above, below = _taps(at // width % height, height)
-    i, left, right = _taps(at % width, width)
-    start = grad + (plane * rows + j) * columns + i
+    pixel, channel = at // step, at % step
+    plane = (pixel // width // height).to(tl.int64)
+    j, above, below = _taps(pixel // width % height, height)
+    i, left, right = _taps(pixel % width, width)
+    start = grad + ((plane * rows + j) * columns + i) * step + channel
+    beside, down = start + step, start + columns * step
     sum = tl.load(start, mask=inside, other=0).to(REAL) * (above * left)
-    sum += tl.load(start + 1, mask=inside & (right > 0), other=0).to(REAL) * (above * right)
+    sum += tl.load(beside, mask=inside & (right > 0), other=0).to(REAL) * (above * right)
     low = inside & (below > 0)
-    sum += tl.load(start + columns, mask=low, other=0).to(REAL) * (below * left)
-    sum += tl.load(start + columns + 1, mask=low & (right > 0), other=0).to(REAL) * (below * right)
+    sum += tl.load(down, mask=low, other=0).to(REAL) * (below * left)
+    sum += tl.load(down + step, mask=low & (right > 0), other=0).to(REAL) * (below * right)
     tl.store(grad_x + at, sum / 16, mask=inside)
