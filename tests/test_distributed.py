@@ -22,9 +22,15 @@ ROUNDING = 1e-5
 def network(norm: str) -> nn.Module:
     """The same values in every process."""
     torch.manual_seed(0)
-    streams = "4x0 + 4x1"
-    batch_norm = hnn.HBatchNorm2d(streams, sync=norm == "sync")
-    middle = hnn.ModReLU(streams) if norm == "none" else batch_norm
+    streams = "4x0r + 4x1" if norm == "angular" else "4x0 + 4x1"
+    middle: nn.Module
+    match norm:
+        case "none":
+            middle = hnn.ModReLU(streams)
+        case "angular":
+            middle = hnn.FourierAct(streams, norm=True, sync=True)
+        case _:
+            middle = hnn.HBatchNorm2d(streams, sync=norm == "sync")
     net = nn.Sequential(
         hnn.HConv2d("3x0r", streams, 5, padding="same"),
         middle,
@@ -91,11 +97,12 @@ def work(rank: int, folder: str) -> None:
     half = x[2 * rank : 2 * rank + 2]
     results: dict[str, Any] = {
         norm: train(DistributedDataParallel(network(norm)), half)
-        for norm in ("none", "sync", "local")
+        for norm in ("none", "sync", "angular", "local")
     }
     # Unequal shares, and none at all: whoever has no pictures still takes part.
     results["three and one"] = one_pass(network("sync"), x[:3] if rank == 0 else x[3:])
     results["all and none"] = one_pass(network("sync"), x if rank == 0 else x[:0])
+    results["angular, all and none"] = one_pass(network("angular"), x if rank == 0 else x[:0])
     results["compiled"] = one_pass(network("sync"), half, compiled=True)
     results["eager"] = one_pass(network("sync"), half)
     # Two passes before one backward, as losses on pairs of pictures have it. Until torch 2.13 that
@@ -139,7 +146,7 @@ def distance(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
     return max(relative(actual[name], expected[name]) for name in actual)
 
 
-@pytest.mark.parametrize("norm", ["none", "sync"])
+@pytest.mark.parametrize("norm", ["none", "sync", "angular"])
 def test_two_processes_train_as_one(runs: Runs, norm: str) -> None:
     whole = train(network(norm), batch())
     for step, expected in enumerate(whole):
@@ -162,9 +169,9 @@ def test_without_sync_each_process_has_its_own_statistics(runs: Runs) -> None:
     assert relative(means[0], means[2]) > 0.05
 
 
-@pytest.mark.parametrize("shares", ["three and one", "all and none"])
+@pytest.mark.parametrize("shares", ["three and one", "all and none", "angular, all and none"])
 def test_unequal_shares_have_common_statistics(runs: Runs, shares: str) -> None:
-    expected = one_pass(network("sync"), batch())
+    expected = one_pass(network("angular" if "angular" in shares else "sync"), batch())
     first, second = runs.of(shares)
     together = torch.cat([first["outputs"], second["outputs"]])
     assert relative(together, expected["outputs"]) < ROUNDING

@@ -300,7 +300,7 @@ def hnets(*arguments: str, cwd: Path, **options: object) -> subprocess.Popen[str
     )
 
 
-@pytest.mark.parametrize("model", ["hnet_mnist", "z2cnn"])
+@pytest.mark.parametrize("model", ["hnet_mnist", "hnet_fourier_tiny", "z2cnn"])
 def test_stopped_and_resumed_is_bit_identical(tmp_path: Path, model: str) -> None:
     """The same weights as without the kill, with dropout, running mean and random turns."""
     options = {"dropout": 0.3} if model == "z2cnn" else {}

@@ -28,13 +28,16 @@ class _Circle(nn.Module):
         streams: StreamsLike,
         samples: int,
         norm: bool,
+        sync: bool,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
         super().__init__()
         self.in_streams = self.out_streams = Streams(streams)
         self.samples = samples
-        self.norm = AngularNorm2d(streams, device=device, dtype=dtype) if norm else None
+        self.norm = None
+        if norm:
+            self.norm = AngularNorm2d(streams, sync=sync, device=device, dtype=dtype)
         like = torch.empty(0, device=device, dtype=dtype)
         self.register_buffer("synthesis", like, persistent=False)
         self._set_synthesis()
@@ -74,6 +77,7 @@ class FourierAct(_Circle):
         samples: how many angles; by default half as many again as there are coefficients, rounded
             up to a multiple of four, so that quarter turns are exact.
         norm: normalise the values before the function, as `AngularNorm2d` does.
+        sync: take its statistics over all processes under distributed training, on any backend.
         device: where the parameters are made.
         dtype: type of the parameters.
     """
@@ -84,6 +88,7 @@ class FourierAct(_Circle):
         act: Callable[[Tensor], Tensor] = torch.relu,
         samples: int | None = None,
         norm: bool = False,
+        sync: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -94,7 +99,7 @@ class FourierAct(_Circle):
             raise ValueError(
                 f"{samples} samples cannot hold orders up to {order}: give at least {2 * order + 1}"
             )
-        super().__init__(streams, samples, norm, device, dtype)
+        super().__init__(streams, samples, norm, sync, device, dtype)
         self.act = act
         self._rectifies = act in _RELUS or type(act) is nn.ReLU
 
@@ -131,6 +136,7 @@ class PolyAct(_Circle):
         streams: a real order 0, then orders 1 to K, all of one multiplicity.
         norm: normalise f first, as `AngularNorm2d` does. Squares of squares grow fast, so deep
             networks need it.
+        sync: take its statistics over all processes under distributed training, on any backend.
         device: where the parameters are made.
         dtype: type of the parameters.
     """
@@ -139,11 +145,12 @@ class PolyAct(_Circle):
         self,
         streams: StreamsLike,
         norm: bool = False,
+        sync: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         samples = 3 * highest_order(streams, "PolyAct") + 1
-        super().__init__(streams, samples, norm, device, dtype)
+        super().__init__(streams, samples, norm, sync, device, dtype)
         empty = torch.empty(self.in_streams[0].multiplicity, device=device, dtype=dtype)
         self.linear, self.square = nn.Parameter(empty), nn.Parameter(empty.clone())
         self.reset_parameters()
