@@ -85,7 +85,7 @@ def test_training_lowers_the_loss(name: str) -> None:
     [
         ("hnet_minst", "did you mean hnet_mnist?"),
         ("P4-CNN", "did you mean p4cnn?"),
-        ("xyz", "there is hnet_mnist, z2cnn, p4cnn, p4cnn_pooling"),
+        ("xyz", "there is hnet_mnist, hnet_fourier_tiny, hnet_fourier_small"),
     ],
 )
 def test_unknown_names_get_advice(name: str, advice: str) -> None:
