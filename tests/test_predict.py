@@ -341,6 +341,21 @@ def test_without_weights_the_command_says_so(
         DigitClassifier()
 
 
+def test_a_network_is_taken_by_name_if_it_reads_digits(command: Command) -> None:
+    drawn().save("seven.png")
+    done = command("seven.png", "--model", "z2cnn", "--json", "--no-figure")
+    assert done.code == 0
+    assert json.loads(done.out)[0]["digit"] == DigitClassifier("z2cnn").classify([drawn()])[0].digit
+    for name, said in {
+        "hdsn": "expected a network that reads digits, such as hnet_mnist, got hdsn",
+        "p4cnn": "there are no trained weights for p4cnn",
+        "hnet": "no model is called 'hnet'; did you mean hnet_mnist?",
+    }.items():
+        done = command("seven.png", "--model", name)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert said in done.err
+
+
 def test_the_default_is_the_pretrained_network(shipped: nn.Module) -> None:
     default, same = DigitClassifier(), DigitClassifier(shipped)
     (a,), (b,) = (one.classify([drawn()]) for one in (default, same))

@@ -34,6 +34,7 @@ def digits(
     out: Annotated[
         Path, typer.Option(help="Figure to write: .png, .svg or .pdf.")
     ] = Path("digits.png"),
+    model: Annotated[str, typer.Option(help="A trained network that reads digits.")] = "hnet_mnist",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     figure: Annotated[bool, typer.Option(help="Whether to draw the figure.")] = True,
 ) -> None:  # fmt: skip
@@ -52,7 +53,7 @@ def digits(
         figure_file(out)
         with inspect.style():  # before any work: is there something to draw with?
             pass
-    classifier = DigitClassifier()
+    classifier = DigitClassifier(model)
     found: list[TurnedDigit] = []
     for path in paths:
         picture = read_picture(path)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
+from hnets.errors import InputError
 from hnets.export import freeze
 from hnets.models import create_model
 from hnets.predict.contrast import Floats
@@ -17,6 +18,7 @@ from hnets.predict.ink import SIDE, Picture, find_ink
 
 __all__ = ["ROUND", "DigitClassifier", "DigitPrediction", "Turning"]
 
+DEFAULT = "hnet_mnist"
 ROUND = tuple(float(angle) for angle in range(0, 360, 10))
 """Every ten degrees."""
 
@@ -92,13 +94,14 @@ class DigitClassifier:
 
     Args:
         model: any network from ``(batch, 1, 28, 28)`` to ten logits, such as one of your own
-            training; by default the pretrained `hnets.models.hnet_mnist`. A copy is frozen by
-            `hnets.freeze`.
+            training, or the name of a trained one. A copy is frozen by `hnets.freeze`.
         device: where it runs.
     """
 
-    def __init__(self, model: nn.Module | None = None, device: torch.device | str = "cpu") -> None:
-        net = create_model("hnet_mnist", pretrained=True) if model is None else model
+    def __init__(
+        self, model: nn.Module | str = DEFAULT, device: torch.device | str = "cpu"
+    ) -> None:
+        net = _named(model) if isinstance(model, str) else model
         self.device = torch.device(device)
         self.model = freeze(net).to(self.device)
 
@@ -129,3 +132,13 @@ class DigitClassifier:
             parts = [self.model(part.to(self.device)).softmax(1) for part in x.split(256)]
         probabilities: Floats = torch.cat(parts).cpu().numpy()
         return probabilities
+
+
+def _named(name: str) -> nn.Module:
+    try:
+        net = create_model(name, pretrained=True)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if getattr(net, "in_channels", 0) != 1:
+        raise InputError(f"expected a network that reads digits, such as {DEFAULT}, got {name}")
+    return net

@@ -32,12 +32,15 @@ class Classification:
     classes: int = 10
     label_smoothing: float = 0.0
     augment: Augment = field(default_factory=Augment)
+    half: bool = False
+    """Whether a GPU evaluates in bfloat16, as it trains."""
 
     @classmethod
     def of(cls, recipe: Recipe, data: Dataset) -> Classification:
         """What a recipe learns from a data set."""
         classes, smoothing = len(data.classes), recipe.training.label_smoothing
-        return cls(data.images, data.labels, classes, smoothing, recipe.augment)
+        half = recipe.training.precision == "bfloat16" and data.images.is_cuda
+        return cls(data.images, data.labels, classes, smoothing, recipe.augment, half)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -74,7 +77,8 @@ class Classification:
 
     def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
         """The share of wrong answers, in percent, and the mean cross-entropy."""
-        return errors(model, self.images, self.labels, views)
+        with torch.autocast(self.images.device.type, torch.bfloat16, enabled=self.half):
+            return errors(model, self.images, self.labels, views)
 
 
 @torch.no_grad()
@@ -88,7 +92,9 @@ def errors(model: nn.Module, images: Tensor, labels: Tensor, views: int = 1) -> 
     model.eval()
     wrong, loss = torch.zeros((), device=labels.device), torch.zeros((), device=labels.device)
     for x, y in zip(images.split(PORTION), labels.split(PORTION), strict=True):
-        turned = [rotate_pixels(x, math.pi / 2 * view / views).clamp(0, 1) for view in range(views)]
+        with torch.autocast(x.device.type, enabled=False):  # 8 bits do not tell pixels apart
+            angles = [math.pi / 2 * view / views for view in range(views)]
+            turned = [rotate_pixels(x, angle).clamp(0, 1) for angle in angles]
         mean = torch.stack([model(view).float().log_softmax(1) for view in turned]).mean(0)
         wrong += (mean.argmax(1) != y).sum()
         loss += F.cross_entropy(mean, y, reduction="sum")
