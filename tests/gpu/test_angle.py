@@ -41,7 +41,7 @@ def test_triton_agrees_with_the_cpu_form(
     sums, kept = _cpu.backward_sums(grad, *cpu)
     pairs = [
         (_triton.forward(*gpu), _cpu.forward(*cpu)),
-        (_triton.moments(gpu[0], fields).sum(0), _cpu.moments(x, fields)[0]),
+        (_triton.moments(gpu[0], gpu[3]).sum(0), _cpu.moments(x, matrix)[0]),
         (_triton.backward_sums(gpu_grad, *gpu)[0].sum(0), sums[0]),
         (_triton.backward(gpu_grad, *gpu)[0], _cpu.backward(grad, *cpu)[0]),
         (_triton.backward(gpu_grad, *gpu)[1].sum(0), sums[0]),

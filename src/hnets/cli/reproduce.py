@@ -22,6 +22,7 @@ app.add_typer(reproduce, name="reproduce")
 
 Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with a training that was stopped.")]
+Rows = Annotated[str, typer.Option(help="Recipes to show or train, with commas between; else all.")]
 Seeds = Annotated[int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs of each recipe.")]
 Page = Annotated[
     Path | None,
@@ -38,9 +39,7 @@ def _root(context: typer.Context) -> None:
 @reproduce.command()
 def table1(
     train: Train = False,
-    rows: Annotated[
-        str, typer.Option(help="Recipes to show or train, with commas between; else all.")
-    ] = "",
+    rows: Rows = "",
     seeds: Seeds = 5,
     changes: Changes = None,
     out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
@@ -68,9 +67,7 @@ def table1(
 @reproduce.command()
 def beyond(
     train: Train = False,
-    rows: Annotated[
-        str, typer.Option(help="Recipes to show or train, with commas between; else all.")
-    ] = "",
+    rows: Rows = "",
     seeds: Seeds = 5,
     changes: Changes = None,
     out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
@@ -137,9 +134,7 @@ def choices(
 @reproduce.command()
 def table2(
     train: Train = False,
-    rows: Annotated[
-        str, typer.Option(help="Recipes to show or train, with commas between; else all.")
-    ] = "",
+    rows: Rows = "",
     seeds: Seeds = 3,
     changes: Changes = None,
     thresholds: Annotated[

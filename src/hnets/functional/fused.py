@@ -8,7 +8,7 @@ the output, every gradient follows from d = ⟨g, x⟩·[s > 0]:
     ∂scale = Σ d        ∂shift = Σ d·r        ∂x = s·g − shift·d·r³·x
 
 In batch norm, scale and shift depend on x through the mean μ and variance σ² of |x|, which adds
-−(c₁·r + c₂)·x to ∂x with two numbers a field (`_BatchMagnitudeReLU.backward`).
+−(c₁·r + c₂)·x to ∂x with two numbers a field (`scaled.BatchScaledReLU`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from hnets.functional import _cpu, plain
-from hnets.functional.statistics import over_processes
+from hnets.functional.scaled import BatchScaledReLU, Form, ScaledReLU, differentiable
 from hnets.streams import Streams
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def magnitude_relu(
     if scale is None and x.device.type != "cpu":
         scale = torch.ones_like(shift)
     if torch.is_grad_enabled():
-        y: Tensor = _MagnitudeReLU.apply(x, scale, shift, streams, eps)
+        y: Tensor = ScaledReLU.apply(x, scale, shift, _FORM, (streams, eps))
         return y
     y = _backend(x).forward(x, scale, shift, streams, eps, inplace)
     return y
@@ -71,7 +71,9 @@ def batch_magnitude_relu(
     group: ProcessGroup | None,
 ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
     """The same with scale and shift from batch statistics; also mean, variance and their count."""
-    y, mean, var, count = _BatchMagnitudeReLU.apply(x, weight, bias, streams, norm_eps, eps, group)
+    y, mean, var, count = BatchScaledReLU.apply(
+        x, weight, bias, _FORM, (streams, eps), norm_eps, group
+    )
     return y, mean, var, count
 
 
@@ -135,6 +137,21 @@ def _backend(x: Tensor) -> ModuleType:
     return _triton()
 
 
+def _plain_batch(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    streams: Streams,
+    eps: float,
+    norm_eps: float,
+    group: ProcessGroup | None,
+) -> Tensor:
+    return plain.batch_magnitude_relu(x, weight, bias, streams, norm_eps, eps, group)[0]
+
+
+_FORM = Form(_backend, plain.magnitude_relu, _plain_batch)
+
+
 class _Assemble(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -176,79 +193,3 @@ class _Magnitude(torch.autograd.Function):
             again = plain.magnitude(x, ctx.streams)
             return *differentiable((x,), again, grads[0]), None
         return _backend(x).magnitude_backward(grads[0], x, ctx.streams), None
-
-
-class _MagnitudeReLU(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float
-    ) -> Tensor:
-        ctx.save_for_backward(x, scale, shift)
-        ctx.streams, ctx.eps = streams, eps
-        y: Tensor = _backend(x).forward(x, scale, shift, streams, eps)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, scale, shift = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            again = plain.magnitude_relu(x, scale, shift, ctx.streams, ctx.eps)
-            return *differentiable((x, scale, shift), again, grads[0]), None, None
-        grad_x, sums = _backend(x).backward(grads[0], x, scale, shift, ctx.streams, ctx.eps)
-        grad_scale, grad_shift = sums.sum(0).to(shift.dtype)
-        return grad_x, None if scale is None else grad_scale, grad_shift, None, None
-
-
-class _BatchMagnitudeReLU(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        streams: Streams,
-        norm_eps: float,
-        eps: float,
-        group: ProcessGroup | None,
-    ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
-        backend = _backend(x)
-        sums = backend.moments(x, streams, eps)  # (pieces, 2, fields): Σ|x| and Σ|x|²
-        sums, count = over_processes(sums, x.numel() // x.shape[1], group)
-        fold = backend.fold if group is None else _cpu.fold
-        mean, var, scale, shift = fold(sums, count, weight, bias, norm_eps)
-        ctx.save_for_backward(x, weight, bias, scale, shift, mean, var)
-        ctx.streams, ctx.eps, ctx.group, ctx.count = streams, eps, group, count
-        ctx.norm_eps = norm_eps
-        y = backend.forward(x, scale, shift, streams, eps)
-        ctx.mark_non_differentiable(mean, var)
-        return y, mean, var, count
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, scale, shift, mean, var = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            again, *_ = plain.batch_magnitude_relu(
-                x, weight, bias, ctx.streams, ctx.norm_eps, ctx.eps, ctx.group
-            )
-            return *differentiable((x, weight, bias), again, grads[0]), None, None, None, None
-        backend, common = _backend(x), (x, scale, shift, ctx.streams, ctx.eps)
-        statistics = (ctx.count, scale, mean, var, ctx.norm_eps)
-        sums, kept = backend.backward_sums(grads[0], *common)
-        unfold = backend.unfold if ctx.group is None else _cpu.unfold
-        grad_weight, grad_bias, *extra = unfold(sums, *statistics)
-        if ctx.group is not None:  # x moves the statistics of all; parameters are everyone's own
-            sums, _ = over_processes(sums, 0, ctx.group)
-            _, _, *extra = unfold(sums, *statistics)
-        grad_x = backend.backward_batch(grads[0], *common, extra, kept)
-        return grad_x, grad_weight, grad_bias, None, None, None, None
-
-
-def differentiable(
-    inputs: tuple[Tensor | None, ...], output: Tensor, grad: Tensor
-) -> tuple[Tensor | None, ...]:
-    """Gradients that can be differentiated again, which ``create_graph=True`` asks for."""
-    wanted = [value for value in inputs if value is not None and value.requires_grad]
-    grads = iter(torch.autograd.grad(output, wanted, grad, create_graph=True))
-    return tuple(
-        next(grads) if value is not None and value.requires_grad else None for value in inputs
-    )

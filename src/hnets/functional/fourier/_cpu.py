@@ -33,8 +33,9 @@ def forward(x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor) -> Tenso
     return y
 
 
-def moments(x: Tensor, fields: int) -> Tensor:
+def moments(x: Tensor, synthesis: Tensor) -> Tensor:
     """Σz₀ and Σ|z|² of every field, ``(1, 2, fields)`` in float64."""
+    fields = x.shape[1] // synthesis.shape[1]
     wide = x.float() if x.dtype.itemsize < 4 else x
     first = wide[:, :fields].sum((2, 3), dtype=torch.float64).sum(0)
     power = torch.linalg.vector_norm(wide, dim=(2, 3)).double().square().sum(0)

@@ -33,11 +33,13 @@ def forward(x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor) -> Tenso
     return y
 
 
-def moments(x: Tensor, fields: int) -> Tensor:
+def moments(x: Tensor, synthesis: Tensor) -> Tensor:
     """Σz₀ and Σ|z|² of every field, ``(programs, 2, fields)`` in float64."""
+    parts = synthesis.shape[1]
+    fields = x.shape[1] // parts
     x = x.contiguous(memory_format=memory_format(x))
     last = memory_format(x) == torch.channels_last
-    sizes = {"LAST": last, "PARTS": x.shape[1] // fields} | _tile(fields, last, 1024)
+    sizes = {"LAST": last, "PARTS": parts} | _tile(fields, last, 1024)
     positions = x.numel() // x.shape[1]
     programs = min(_PROGRAMS, triton.cdiv(positions, sizes["BLOCK_N"]))
     partial = x.new_empty(programs, 2, fields, dtype=torch.float64)
