@@ -455,6 +455,8 @@ def test_what_is_wrong_with_a_checkpoint_is_one_line(tmp_path: Path) -> None:
     train([run], TEAM)
     assert run.folder is not None
     path = run.folder / checkpoints.FILE
+    looked = tiny(training__epochs=1, evaluation__views=2)  # which changes nothing of the training
+    assert len(train([Run(looked, 1, run.folder)], TEAM, resume=True)[0].history) == 1
     other = tiny(model__name="p4cnn", training__epochs=1)
     refused(Run(other, 1, run.folder), "model.name = 'z2cnn', and the recipe says 'p4cnn'")
     refused(Run(tiny(training__epochs=5), 1, run.folder), "training.epochs = 1, .* says 5")

@@ -261,7 +261,10 @@ def _prepare(recipe: Recipe, team: Team) -> None:
 def _check_same(saved: checkpoint.Checkpoint, run: Run) -> None:
     """A checkpoint is continued with the recipe that it was begun with, as far as it matters."""
     before, now = _flat(saved.recipe), _flat(run.recipe.to_dict())
-    free = ("title", "data.test", "training.save_every", "search.trials", "search.space")
+    free = (
+        *("title", "data.test", "training.save_every", "evaluation.views"),
+        *("search.trials", "search.space"),
+    )
     for key in [key for key in before if key not in free]:
         if before[key] != now.get(key):
             raise checkpoint.CheckpointError(
