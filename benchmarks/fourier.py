@@ -62,8 +62,8 @@ def main() -> None:
         "plain": lambda: PlainPeer(args.size).to(memory_format=torch.channels_last),
         "hnets": lambda: hnets.create_model(f"hnet_fourier_{args.size}"),
     }
-    ours, plain = (hnets.cost(build(), (1, 28, 28)).multiplications for build in make.values())
-    print(f"multiplications: plain {ours:,}, hnets {plain:,}")
+    plain, ours = (hnets.cost(build(), (1, 28, 28)).multiplications for build in make.values())
+    print(f"multiplications: plain {plain:,}, hnets {ours:,}")
     for precision in ("float32",) if args.device == "cpu" else ("bf16", "tf32"):
         allow_tf32(precision != "float32")
         step = training_step if args.device == "cpu" else graphed

@@ -7,6 +7,7 @@ import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -145,10 +146,59 @@ def test_gradients_and_their_gradients(name: str) -> None:
     assert torch.autograd.gradgradcheck(layer, x)
 
 
-def test_the_gradient_of_the_norm_in_training() -> None:
-    layer = _filled(ACTS["relu, normed"]).train()
+@pytest.mark.parametrize("name", ["relu, normed", "poly, normed", "norm"])
+def test_gradients_of_the_norm_in_training(name: str) -> None:
+    layer = _filled(ACTS[name]).train()
     x = torch.randn(3, Streams(CIRCLE).channels, 2, 2).double().requires_grad_()
     assert torch.autograd.gradcheck(layer, x)
+    assert torch.autograd.gradgradcheck(layer, x)
+
+
+def test_order_0_alone_is_a_relu() -> None:
+    act, x = hnn.FourierAct("5x0r"), torch.randn(2, 5, 3, 3)
+    assert torch.allclose(act(x), x.relu())
+
+
+@pytest.mark.parametrize("given", ["scale", "shift", "both", "none"])
+def test_a_scale_or_a_shift_may_be_left_out(given: str) -> None:
+    matrix, x = torch.tensor(F.synthesis(3, 12)), torch.randn(2, 21, 4, 4).double()
+    scale = torch.rand(3).double() if given in ("scale", "both") else None
+    shift = torch.rand(3).double() if given in ("shift", "both") else None
+    expected = plain.fourier_relu(x, scale, shift, matrix)
+    assert torch.allclose(fused.fourier_relu(x, scale, shift, matrix), expected)
+    assert torch.allclose(expected, plain.fourier_act(x, torch.relu, matrix)) == (given == "none")
+
+
+def test_a_random_function_is_the_same_in_its_gradient() -> None:
+    act, x = hnn.FourierAct(CIRCLE, nn.Dropout(0.5)), torch.randn(2, 21, 4, 4, requires_grad=True)
+    y = act(x)
+    (grad,) = torch.autograd.grad(y, x, y.detach())
+    # y is a linear function of x, y = A·x, so that x·Aᵀ·y is y·y.
+    assert torch.allclose((grad * x).sum(), y.square().sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("name", ACTS)
+def test_autocast_does_not_round_the_angles(name: str, memory_format: torch.memory_format) -> None:
+    layer = _filled(ACTS[name]).float()
+    x = torch.randn(2, 21, 4, 4).contiguous(memory_format=memory_format).requires_grad_()
+    expected = copy.deepcopy(layer)(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = copy.deepcopy(layer)(x)
+    grads = [torch.autograd.grad(each.sum(), x)[0] for each in (expected, y)]
+    assert torch.allclose(y, expected, atol=1e-5)
+    assert torch.allclose(*grads, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", [plain, fused])
+def test_a_large_mean_does_not_swallow_the_variance(form: ModuleType) -> None:
+    x = torch.randn(20, 21, 8, 8)
+    x[:, :3] += 300
+    weight, bias, matrix = torch.ones(3), torch.zeros(3), torch.tensor(F.synthesis(3, 12)).float()
+    _, _, var, _ = form.batch_fourier_relu(x, weight, bias, matrix, 1e-5, None)
+    expected = x[:, :3].double().var((0, 2, 3), correction=0)
+    expected += x[:, 3:].double().square().mean((0, 2, 3)).view(6, 3).sum(0)
+    assert torch.allclose(var.double(), expected, rtol=1e-2)
 
 
 def test_the_gradient_at_zero_is_finite() -> None:
@@ -213,6 +263,10 @@ def test_moves_between_types_with_all_digits() -> None:
         hidden = hnn.FourierAct(CIRCLE, norm=True)
     hidden.load_state_dict(hnn.FourierAct(CIRCLE, norm=True).state_dict(), assign=True)
     assert hidden(torch.randn(2, 21, 3, 3)).isfinite().all()
+    with torch.device("meta"):
+        bare = hnn.FourierAct(CIRCLE)
+    bare.load_state_dict({}, assign=True)
+    assert bare(torch.randn(2, 21, 3, 3)).isfinite().all()
 
 
 @pytest.mark.parametrize("layer", [hnn.FourierAct, hnn.PolyAct, hnn.AngularNorm2d])
@@ -297,6 +351,9 @@ def test_tiny_is_no_larger_than_the_papers_network() -> None:
     [
         ({"size": "huge"}, "size is one of tiny, small, base"),
         ({"nonlinearity": "x"}, 'is "fourier'),
+        ({"orders": 2.5}, "orders is a whole number from 1, got 2.5"),
+        ({"samples": "x"}, "samples is a whole number from 1, got 'x'"),
+        ({"classes": 0}, "classes is a whole number from 1, got 0"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, str], said: str) -> None:

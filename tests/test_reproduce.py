@@ -150,13 +150,17 @@ def test_past_the_paper_has_recipes_and_what_others_published() -> None:
 def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {kind: rows[:2] for kind, rows in choices.CHOICES.items() if kind in ("filters", "rings")}
     monkeypatch.setattr(choices, "CHOICES", few)
-    small = [*SMALL, "model.options.orders=1", "training.ema=0.5"]
+    small = [*SMALL, "model.name=hnet_fourier_tiny", "training.ema=0.5"]
     recipe = read_recipe(choices.RECIPE, small)
+    wrong = recipe.replace({"data.test": "val"})
+    with pytest.raises(InputError, match=r'compared by data.test = "test", got .val.'):
+        reproduce.train_choices(wrong, 1, tmp_path, TEAM, False, quiet())
     result = reproduce.train_choices(recipe, 1, tmp_path, TEAM, False, quiet())
-    assert list(result["choices"]) == ["choices", "choices-share-true", "choices-rings-exact"]
+    names = ["choices-middle", "choices-share-true", "choices-rings-exact"]
+    assert list(result["choices"]) == names
     exact = store.read("choices-rings-exact", tmp_path)
     assert exact is not None
-    assert exact["recipe"]["model"]["options"] == {"orders": 1, "rings": "exact"}
+    assert exact["recipe"]["model"]["options"] == {**choices.MIDDLE, "rings": "exact"}
     tables = choices.page(result)
     assert tables.count("**one for each pair of orders**") == 1
     assert tables.count("\n| ") == 4 + 2 - 1  # rows and headers, but for the first
@@ -167,7 +171,7 @@ def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.M
         f"# Choices\n\n{choices.BEGIN}\n\n{tables}\n\n{choices.END}\n\nafter\n"
     )
     place.write_text("# no marks\n")
-    with pytest.raises(InputError, match="expected a page with the lines"):
+    with pytest.raises(InputError, match=r"expected .*page\.md to have the lines"):
         choices.write_page(place, result)
 
 

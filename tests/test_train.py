@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
 
@@ -25,6 +26,7 @@ from hnets.train import checkpoint as checkpoints
 from hnets.train.augment import PLAIN, augment, draw
 from hnets.train.classification import Classification, errors
 from hnets.train.examples import load
+from hnets.train.job import Job
 from hnets.train.learner import Learner
 from hnets.train.parallel import Team
 from hnets.train.recipe import Augment, Schedule
@@ -264,6 +266,25 @@ def test_statistics_are_recomputed_with_the_last_weights(tmp_path: Path) -> None
     assert not any(part.training for part in one.model.modules())
 
 
+def test_statistics_are_those_of_all_pictures_however_they_are_sorted() -> None:
+    """Of 1,001, which leave one over, with two classes far apart, one after the other."""
+    images = torch.randn(1001, 1, 28, 28)
+    images[:500] += 5
+    images[500:] -= 5
+    norm = nn.BatchNorm2d(1)
+    recompute(norm, Classification(images, torch.zeros(1001).long()).inputs())
+    torch.testing.assert_close(norm.running_var, images.var()[None], rtol=1e-2, atol=0)
+    torch.testing.assert_close(norm.running_mean, images.mean()[None], rtol=0, atol=1e-2)
+
+
+def test_a_failed_recomputation_leaves_the_network_as_it_was() -> None:
+    net = nn.Sequential(nn.BatchNorm2d(1, momentum=0.3), nn.Linear(3, 3))
+    with pytest.raises(RuntimeError):
+        recompute(net, [torch.rand(4, 1, 5, 5)])
+    assert net[0].momentum == 0.3
+    assert net.training
+
+
 def test_answers_are_averaged_over_turned_views(tmp_path: Path) -> None:
     recipe = tiny(evaluation__views=3, data__test="test", training__epochs=1)
     result = train_recipe(recipe, [Run(recipe, 1, tmp_path)], TEAM)
@@ -457,6 +478,8 @@ def test_what_is_wrong_with_a_checkpoint_is_one_line(tmp_path: Path) -> None:
     path = run.folder / checkpoints.FILE
     looked = tiny(training__epochs=1, evaluation__views=2)  # which changes nothing of the training
     assert len(train([Run(looked, 1, run.folder)], TEAM, resume=True)[0].history) == 1
+    bent = tiny(training__epochs=1, augment__elastic=1.0)
+    refused(Run(bent, 1, run.folder), "augment.elastic = 0.0, and the recipe says 1.0")
     other = tiny(model__name="p4cnn", training__epochs=1)
     refused(Run(other, 1, run.folder), "model.name = 'z2cnn', and the recipe says 'p4cnn'")
     refused(Run(tiny(training__epochs=5), 1, run.folder), "training.epochs = 1, .* says 5")
@@ -487,6 +510,30 @@ def test_what_a_recipe_asks_for_has_to_exist(changes: dict[str, object], message
     with pytest.raises(InputError, match=message) as caught:
         train([Run(tiny().replace(changes), 1)], TEAM)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"training.batch": 1},
+            "batches of 1 with pictures of 1×28×28: .* more",
+        ),
+        ({"data.size": 2, "data.name": "shapes"}, "with pictures of 1×2×2: .* too small"),
+    ],
+)
+def test_what_the_first_step_would_say_is_said_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("round", "square"):
+        folder = tmp_path / "shapes" / name
+        folder.mkdir(parents=True)
+        for number in range(10):
+            Image.new("L", (16, 16), 20 * number).save(folder / f"{number}.png")
+    recipe = tiny(model__name="hnet_fourier_tiny", data__limit=0).replace(changes)
+    with pytest.raises(InputError, match=message):
+        Job("shapes", recipe, 1, tmp_path / "run").check()
 
 
 def test_a_recipe_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from hnets.cli.app import app, make_folder, whole
 from hnets.cli.train import Changes, Device
+from hnets.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,7 +104,7 @@ def choices(
     resume: Resume = False,
     device: Device = None,
     page: Annotated[
-        Path | None, typer.Option(help="Put what ships into a page too, such as docs/choices.md.")
+        Path | None, typer.Option(help="Put the tables into a page too, between marks for them.")
     ] = None,
 ) -> None:
     """Which nonlinearity, filters, rings and orders: one network, one choice changed at a time."""
@@ -115,6 +116,8 @@ def choices(
     from hnets.train import joined, read_recipe
 
     console = Console()
+    if page is not None:
+        study.check_page(page)
     if train:
         recipe = read_recipe(study.RECIPE, changes or [])
         make_folder(out)
@@ -122,12 +125,12 @@ def choices(
             console = Console(quiet=not team.leads)
             result = paper.train_choices(recipe, seeds, out, team, resume, console)
             if team.leads:
-                store.write(result, f"table-of-{study.NAME}", out)
+                store.write(result, study.NAME, out)
     else:
         result = study.shipped()
     console.print(study.rich_table(result))
     if page is not None:
-        path = study.write_page(page, study.shipped())
+        path = study.write_page(page, result)
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -252,6 +255,11 @@ def _results(
         found = {name: store.read(name) for name in chosen}
         return {name: result for name, result in found.items() if result is not None}, Console()
     recipes = {name: read_recipe(name, changes or []) for name in chosen}
+    for name, recipe in recipes.items():
+        if recipe.data.test != "test":
+            raise InputError(
+                f'{name}: the table is of data.test = "test", got {recipe.data.test!r}'
+            )
     make_folder(out)
     with joined(device) as team:
         console = Console(quiet=not team.leads)

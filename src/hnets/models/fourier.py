@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from hnets import nn as hnn
 from hnets.basis import Rings
+from hnets.nn.checks import whole
 from hnets.paths import Phase
 from hnets.streams import Stream, Streams
 
@@ -78,8 +79,8 @@ class HNetFourier(nn.Module):
         if size not in SIZES:
             raise ValueError(f"size is one of {', '.join(SIZES)}, got {size!r}")
         chosen = SIZES[size]
-        self.in_channels = in_channels
-        orders = chosen.orders if orders is None else orders
+        self.in_channels, classes = whole(in_channels, "in_channels"), whole(classes, "classes")
+        orders = chosen.orders if orders is None else whole(orders, "orders")
         share = chosen.share if share is None else share
         phase = chosen.phase if phase is None else phase
         streams, layers = Streams(f"{in_channels}x0r"), list[nn.Module]()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn.checks import highest_order
+from hnets.nn.checks import highest_order, whole
 from hnets.nn.norm import AngularNorm2d
 from hnets.streams import Streams, StreamsLike
 
@@ -43,9 +43,11 @@ class _Circle(nn.Module):
         self._set_synthesis()
         self.register_load_state_dict_post_hook(_Circle._set_synthesis)
 
-    def _set_synthesis(self, _: object = None) -> None:
+    def _set_synthesis(self, after_loading: object = None) -> None:
         # Where the parameters are: a state dict loaded with assign=True may have moved them.
         like = next(self.parameters(), self.synthesis)
+        if after_loading and like.is_meta:  # without parameters nothing says where: most often CPU
+            like = torch.empty(0, dtype=like.dtype, device="cpu")
         matrix = torch.tensor(F.synthesis(len(self.in_streams) - 1, self.samples))
         # At least float32: half precision would round the angles.
         self.synthesis = matrix.to(like.device, torch.promote_types(like.dtype, torch.float32))
@@ -93,8 +95,7 @@ class FourierAct(_Circle):
         dtype: torch.dtype | None = None,
     ) -> None:
         order = highest_order(streams, "FourierAct")
-        if samples is None:
-            samples = 4 * -(-3 * (2 * order + 1) // 8)
+        samples = 4 * -(-3 * (2 * order + 1) // 8) if samples is None else whole(samples, "samples")
         if samples <= 2 * order:
             raise ValueError(
                 f"{samples} samples cannot hold orders up to {order}: give at least {2 * order + 1}"

@@ -15,6 +15,8 @@ from hnets.reproduce import store
 from hnets.reproduce.store import Result
 from hnets.reproduce.training import train_recipes
 from hnets.train import Recipe, Team, mean_and_spread
+from hnets.train.examples import examples, load
+from hnets.train.loop import build
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,6 +26,7 @@ __all__ = [
     "NAME",
     "RECIPE",
     "Choice",
+    "check_page",
     "page",
     "rich_table",
     "shipped",
@@ -81,6 +84,7 @@ MIDDLE = {
     "orders": 3,
 }
 """The choices of the recipe itself, which is trained once for all of them."""
+MIDDLE_NAME = f"{NAME}-middle"
 BEGIN = "<!-- written by hnets reproduce choices -->"
 END = "<!-- end -->"
 
@@ -89,21 +93,28 @@ def train_choices(
     recipe: Recipe, seeds: int, out: Path, team: Team, resume: bool, console: Console
 ) -> Result:
     """Train every choice; the errors by the name of the choice."""
+    if recipe.data.test != "test":
+        raise InputError(f'choices are compared by data.test = "test", got {recipe.data.test!r}')
+    recipe = recipe.replace({f"model.options.{key}": value for key, value in MIDDLE.items()})
     wanted = {
         choice.name: recipe.replace({f"model.options.{choice.option}": choice.value})
         for choices in CHOICES.values()
         for choice in choices
         if not _is_middle(choice)
     }
-    results = train_recipes({NAME: recipe, **wanted}, seeds, out, team, resume, console)
+    wanted = {MIDDLE_NAME: recipe, **wanted}
+    data = load(recipe.data, recipe.data.train)
+    for each in wanted.values():  # before any work: can all of them be built?
+        build(each, each.training.seed, examples(each, data))
+    results = train_recipes(wanted, seeds, out, team, resume, console)
     return {
         "recipe": recipe.to_dict(),
         "choices": {
             name: {"parameters": result["parameters"], "test": result["summary"]["test"]}
             for name, result in results.items()
         },
-        "commit": results[NAME]["commit"],
-        "versions": results[NAME]["versions"],
+        "commit": results[MIDDLE_NAME]["commit"],
+        "versions": results[MIDDLE_NAME]["versions"],
     }
 
 
@@ -147,19 +158,23 @@ def page(result: Result) -> str:
 
 def write_page(path: Path, result: Result) -> Path:
     """Put the tables into a page, between the two lines that mark their place."""
-    text = path.read_text(encoding="utf-8")
+    before, after = check_page(path)
     with replacing(path) as part:
-        part.write_text(between(text, page(result)), encoding="utf-8")
+        part.write_text(f"{before}{BEGIN}\n\n{page(result)}\n\n{END}{after}", encoding="utf-8")
     return path
 
 
-def between(text: str, tables: str) -> str:
-    """A page with what stands between its marks replaced."""
+def check_page(path: Path) -> tuple[str, str]:
+    """What stands before and after the tables of a page that has marks for them."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"{path} cannot be read; give a page of text") from None
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise InputError(f"expected a page with the lines {BEGIN} and {END}, got one without")
-    return f"{before}{begin}\n\n{tables}\n\n{end}{after}"
+        raise InputError(f"expected {path} to have the lines {BEGIN} and {END}, got neither")
+    return before, after
 
 
 def _is_middle(choice: Choice) -> bool:
@@ -178,6 +193,6 @@ def _rows(result: Result) -> Mapping[str, list[tuple[str, str, str, bool]]]:
                 _is_middle(choice),
             )
             for choice in choices
-            if (found := result["choices"].get(NAME if _is_middle(choice) else choice.name))
+            if (found := result["choices"].get(MIDDLE_NAME if _is_middle(choice) else choice.name))
         ]
     return rows

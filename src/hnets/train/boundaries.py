@@ -21,6 +21,7 @@ from hnets.models.boundary import SideNetwork
 from hnets.train import augment
 from hnets.train import recipe as recipes
 from hnets.train.recipe import Augment, Recipe
+from hnets.train.statistics import mixed
 from hnets.train.task import Errors
 
 __all__ = ["Boundaries", "boundary_loss", "consensus", "tolerant_error"]
@@ -47,6 +48,8 @@ class Boundaries:
     @classmethod
     def of(cls, recipe: Recipe, data: BoundarySet) -> Boundaries:
         """What a recipe learns from a data set."""
+        if recipe.evaluation.views:
+            raise InputError("evaluation.views: boundaries are not averaged; leave it out")
         labels = consensus(data, recipe.boundaries)
         return cls(data.images, labels, recipe.boundaries, recipe.augment)
 
@@ -82,16 +85,12 @@ class Boundaries:
 
     def inputs(self) -> Iterator[Tensor]:
         """The photographs, a portion at a time."""
-        for images in self.images.split(PORTION):
+        for images in mixed(self.images, PORTION):
             yield images.float() / 255
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
-        """`tolerant_error`, and the mean loss."""
-        if views > 1:
-            raise InputError(
-                "evaluation.views: boundaries are not averaged over views; leave it out"
-            )
+        """`tolerant_error`, and the mean loss; of one view."""
         before = model.training
         model.eval()
         loss, hits = torch.zeros((), device=self.images.device), _Hits(self.images.device)

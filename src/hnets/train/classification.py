@@ -15,12 +15,13 @@ from hnets.data import Dataset
 from hnets.functional import rotate_pixels
 from hnets.train.augment import augment, draw
 from hnets.train.recipe import Augment, Recipe
+from hnets.train.statistics import mixed
 from hnets.train.task import Errors
 
 __all__ = ["Classification", "errors"]
 
-PORTION = 1000
-"""Pictures that are classified at a time."""
+PORTION = 1000 * 28 * 28
+"""Pixels of the pictures that are classified at a time."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Classification:
 
     def inputs(self) -> Iterator[Tensor]:
         """The pictures, a portion at a time."""
-        yield from self.images.split(PORTION)
+        yield from mixed(self.images, _portion(self.images))
 
     def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
         """The share of wrong answers, in percent, and the mean cross-entropy."""
@@ -91,12 +92,17 @@ def errors(model: nn.Module, images: Tensor, labels: Tensor, views: int = 1) -> 
     before = model.training
     model.eval()
     wrong, loss = torch.zeros((), device=labels.device), torch.zeros((), device=labels.device)
-    for x, y in zip(images.split(PORTION), labels.split(PORTION), strict=True):
+    portion = _portion(images)
+    for x, y in zip(images.split(portion), labels.split(portion), strict=True):
+        angles = [math.pi / 2 * view / views for view in range(1, views)]
         with torch.autocast(x.device.type, enabled=False):  # 8 bits do not tell pixels apart
-            angles = [math.pi / 2 * view / views for view in range(views)]
-            turned = [rotate_pixels(x, angle).clamp(0, 1) for angle in angles]
-        mean = torch.stack([model(view).float().log_softmax(1) for view in turned]).mean(0)
+            seen = [x, *(rotate_pixels(x, angle).clamp(0, 1) for angle in angles)]
+        mean = torch.stack([model(view).float().log_softmax(1) for view in seen]).mean(0)
         wrong += (mean.argmax(1) != y).sum()
         loss += F.cross_entropy(mean, y, reduction="sum")
     model.train(before)
     return Errors(100 * float(wrong) / len(labels), float(loss) / len(labels))
+
+
+def _portion(images: Tensor) -> int:
+    return max(1, PORTION // (images.shape[2] * images.shape[3]))

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
+from torch import nn
 
 from hnets.errors import InputError
 from hnets.train import checkpoint
@@ -20,6 +22,7 @@ from hnets.train.recipe import Recipe, read_recipe
 from hnets.train.record import RESULT, write_json
 from hnets.train.report import seeds_of, train_recipe
 from hnets.train.svm import train_svm
+from hnets.train.task import Task
 
 __all__ = ["Job"]
 
@@ -90,7 +93,8 @@ class Job:
         for split in (self.recipe.data.train, self.recipe.data.val):
             data = load(self.recipe.data, split) if split else None
             if data is not None and self.recipe.model.name != "svm":
-                build(self.recipe, self.recipe.training.seed, examples(self.recipe, data))
+                task = examples(self.recipe, data)
+                _try(build(self.recipe, self.recipe.training.seed, task), task, self.recipe)
 
     def run(self, team: Team, resume: bool, console: Console) -> dict[str, Any]:
         """Train to the end and write the result."""
@@ -105,6 +109,20 @@ class Job:
             write_json(told, self.folder / FILE)
         with watching(runs, console, self.name) as watch:
             return train_recipe(self.recipe, runs, team, self.folder, resume, watch, self.name)
+
+
+@torch.no_grad()
+def _try(model: nn.Module, task: Task, recipe: Recipe) -> None:
+    """Show a network the first pictures, two at most, as it will see them in training."""
+    first = next(iter(task.inputs()))[: min(2, recipe.training.batch)]
+    try:
+        model.train()(first)
+    except (RuntimeError, ValueError) as error:
+        shape = "×".join(map(str, first.shape[1:]))
+        raise InputError(
+            f"[model] {recipe.model.name} cannot learn from batches of {recipe.training.batch} "
+            f"with pictures of {shape}: {str(error).splitlines()[0]}"
+        ) from None
 
 
 def _newest(folder: Path) -> Path:

@@ -58,6 +58,11 @@ class Learner:
         """The network whose errors count: the running mean where there is one."""
         return self.mean if self.mean is not None else self.model
 
+    def autocast(self) -> torch.autocast:
+        """The precision of the recipe, for the network only."""
+        half = self.recipe.training.precision == "bfloat16" and self.stream is not None
+        return torch.autocast(self.team.device.type, torch.bfloat16, enabled=half)
+
     def begin_epoch(self, epoch: int, rates: list[float]) -> None:
         """Put the order, the random changes and the rates of an epoch on the device."""
         generator = torch.Generator().manual_seed(1_000_003 * self.seed + epoch)
@@ -126,8 +131,7 @@ class Learner:
     def _step(self) -> None:
         self.optimiser.zero_grad()
         rows = self._order.index_select(0, self._index * self.recipe.training.batch + self._share)
-        half = self.recipe.training.precision == "bfloat16" and self.stream is not None
-        with torch.autocast(self.team.device.type, torch.bfloat16, enabled=half):
+        with self.autocast():
             loss = self.task.loss(self.model, rows, self._changes)
         loss = loss / self.recipe.training.batch
         loss.backward()

@@ -168,7 +168,8 @@ class _Training:
         spent = time.monotonic() - self._began
         last = epoch == self.run.recipe.training.epochs
         if last and self.run.recipe.training.statistics == "recomputed":
-            recompute(self.learner.evaluated, self.learner.task.inputs())
+            with self.learner.autocast():
+                recompute(self.learner.evaluated, self.learner.task.inputs())
         if self.val is not None:
             found = self.val.evaluate(self.learner.evaluated)
             row |= {"val_error": found.error, "val_loss": found.loss}
@@ -260,7 +261,9 @@ def _prepare(recipe: Recipe, team: Team) -> None:
 
 def _check_same(saved: checkpoint.Checkpoint, run: Run) -> None:
     """A checkpoint is continued with the recipe that it was begun with, as far as it matters."""
-    before, now = _flat(saved.recipe), _flat(run.recipe.to_dict())
+    # Keys that there were not yet when it was begun had their defaults.
+    before = _flat(Recipe.from_dict(saved.recipe).to_dict())
+    now = _flat(run.recipe.to_dict())
     free = (
         *("title", "data.test", "training.save_every", "evaluation.views"),
         *("search.trials", "search.space"),

@@ -205,7 +205,7 @@ class Evaluation:
     equal parts of a quarter turn; 0 is none."""
 
     def __post_init__(self) -> None:
-        expect(self.views >= 0, "evaluation.views", "copies from 0 up", self.views)
+        expect(self.views >= 0 and self.views != 1, "evaluation.views", "0, or 2 up", self.views)
 
 
 @dataclass(frozen=True)

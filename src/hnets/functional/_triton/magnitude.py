@@ -120,7 +120,7 @@ def _forward(
     b = tl.load(x + im, mask=has_im, other=0).to(REAL)
     inverse = tl.rsqrt(a * a + b * b + EPS)
     factor = of_field(scale, f, fields, REAL) + of_field(shift, f, fields, REAL) * inverse
-    factor = tl.maximum(factor, 0)
+    factor = tl.where(factor <= 0, 0.0, factor)  # what is no number stays none
     tl.store(y + re, a * factor, mask=has_re)
     tl.store(y + im, b * factor, mask=has_im)
 

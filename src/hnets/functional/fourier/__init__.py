@@ -58,9 +58,10 @@ def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -
     """
     if not torch.is_grad_enabled() or not fused.usable(x):
         return plain.fourier_act(x, act, synthesis)
-    # The state of the random numbers is not kept: to ask for it would break a CUDA graph.
+    # For functions that are random; but to ask for that state would break a CUDA graph.
+    random = not (x.is_cuda and torch.cuda.is_current_stream_capturing())
     y: Tensor = checkpoint(
-        plain.fourier_act, x, act, synthesis, use_reentrant=False, preserve_rng_state=False
+        plain.fourier_act, x, act, synthesis, use_reentrant=False, preserve_rng_state=random
     )
     return y
 

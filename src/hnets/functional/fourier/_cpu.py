@@ -95,10 +95,11 @@ def _values(piece: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor) -> T
 
 def _mix(matrix: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
     """``(out, in)`` times ``(images, in, fields, pixels)``."""
-    if out is None or out.dtype != x.dtype:
-        mixed = torch.matmul(matrix, x.flatten(2)).unflatten(2, x.shape[2:])
-        return mixed if out is None else out.copy_(mixed)
-    torch.matmul(matrix, x.flatten(2), out=out.view(len(out), len(matrix), -1))
+    with torch.autocast("cpu", enabled=False):  # it would round the angles to 8 bits
+        if out is None or out.dtype != x.dtype:
+            mixed = torch.matmul(matrix, x.flatten(2)).unflatten(2, x.shape[2:])
+            return mixed if out is None else out.copy_(mixed)
+        torch.matmul(matrix, x.flatten(2), out=out.view(len(out), len(matrix), -1))
     return out
 
 

@@ -176,7 +176,7 @@ def _forward(
     values = tl.dot(matrix, z, input_precision=PRECISION)
     values *= tl.load(scale + f, mask=inside, other=0)[None, :]
     values += tl.load(shift + f, mask=inside, other=0)[None, :]
-    values = tl.maximum(values, 0) / SAMPLES
+    values = tl.where(values <= 0, 0.0, values) / SAMPLES  # what is no number stays none
     # Rows beyond the last sample hold relu(shift), and meet zeros of the matrix here.
     result = tl.dot(matrix.trans(), values, input_precision=PRECISION)
     tl.store(y + at, result, mask=there)
@@ -228,7 +228,7 @@ def _backward(
         plain = tl.dot(matrix, z, input_precision=PRECISION)
         values = plain * factor + tl.load(shift + f, mask=inside, other=0)[None, :]
         by_value = tl.dot(matrix, g, input_precision=PRECISION) / SAMPLES
-        by_value = tl.where(values > 0, by_value, 0.0)
+        by_value = tl.where(values <= 0, 0.0, by_value)
         if SUMS:
             by_scale += _by_field(by_value * plain, HIGH, BLOCK_N, BLOCK_F)
             by_shift += _by_field(by_value, HIGH, BLOCK_N, BLOCK_F)

@@ -38,7 +38,10 @@ def fourier_relu(
     x: Tensor, scale: Tensor | None, shift: Tensor | None, synthesis: Tensor
 ) -> Tensor:
     """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) a field."""
-    if scale is not None and shift is not None:
+    if scale is not None or shift is not None:
+        fields = x.shape[1] // synthesis.shape[1]
+        scale = synthesis.new_ones(fields) if scale is None else scale
+        shift = synthesis.new_zeros(fields) if shift is None else shift
         x = angular_scale(x, scale, shift)
     return fourier_act(x, F.relu, synthesis)
 
@@ -73,11 +76,13 @@ def angular_moments(
     """Mean and variance of f over pictures, pixels and angles, and how many pixels there were."""
     wide = x.float() if x.dtype.itemsize < 4 else x
     dims, count = [0, *range(2, x.dim())], x.numel() // x.shape[1]
-    power = wide.square().unflatten(1, (-1, fields)).sum(1)
+    constant, turning = wide.tensor_split([fields], dim=1)
     if group is not None:
-        return moments(wide[:, :fields].double().sum(dims), power.double().sum(dims), count, group)
-    mean = wide[:, :fields].mean(dims)
-    return mean, (power.mean(dims) - mean.square()).clamp_min(0), count
+        power = wide.double().square().unflatten(1, (-1, fields)).sum(1)
+        return moments(constant.double().sum(dims), power.sum(dims), count, group)
+    var, mean = torch.var_mean(constant, dims, correction=0)
+    power = turning.square().mean(dims).view(-1, fields).sum(0)
+    return mean, var + power, count
 
 
 def _mix(matrix: Tensor, x: Tensor) -> Tensor:
