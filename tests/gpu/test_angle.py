@@ -82,6 +82,16 @@ def test_numbers_too_small_to_square_have_a_gradient(dtype: torch.dtype) -> None
     assert x.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("layer", ["FourierAct", "HBatchNorm2d"])
+def test_what_is_no_number_stays_none(layer: str) -> None:
+    """A training that diverges has to be seen: a ReLU that makes 0 of it would hide it."""
+    streams = "8x0r + 8x1"
+    act = hnn.FourierAct(streams, norm=True) if layer == "FourierAct" else hnn.HBatchNorm2d(streams)
+    x = torch.randn(4, 24, 6, 6, device="cuda")
+    x[0, 0, 0, 0] = torch.nan
+    assert act.cuda()(x).isnan().any()
+
+
 def test_a_network_learns_in_half_precision() -> None:
     net = hnets.create_model("hnet_fourier_tiny").cuda().train()
     optimiser = torch.optim.AdamW(net.parameters(), lr=5e-3)
