@@ -15,6 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 import hnets
 from hnets import Streams
@@ -152,6 +153,21 @@ def test_gradients_of_the_norm_in_training(name: str) -> None:
     x = torch.randn(3, Streams(CIRCLE).channels, 2, 2).double().requires_grad_()
     assert torch.autograd.gradcheck(layer, x)
     assert torch.autograd.gradgradcheck(layer, x)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("name", [*ACTS, "magnitudes"])
+def test_derivatives_may_be_carried_forward(name: str) -> None:
+    """Along a direction, as the gradient has it."""
+    layer = _filled(ACTS.get(name, lambda: hnn.HBatchNorm2d(CIRCLE))).eval()
+    x, way = torch.randn(2, 2, Streams(CIRCLE).channels, 3, 3).double()
+    with forward_ad.dual_level():
+        carried = forward_ad.unpack_dual(layer(forward_ad.make_dual(x, way))).tangent
+    assert carried is not None
+    x.requires_grad_()
+    weights = torch.randn_like(x)
+    (grad,) = torch.autograd.grad(layer(x), x, weights)
+    assert torch.allclose((carried * weights).sum(), (grad * way).sum())
 
 
 def test_order_0_alone_is_a_relu() -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from hnets.functional import _cpu, plain
 from hnets.functional.scaled import BatchScaledReLU, Form, ScaledReLU, differentiable
@@ -37,6 +38,8 @@ _HAS_TRITON = find_spec("triton") is not None
 def usable(x: Tensor) -> bool:
     """Whether the hand-written form serves here; graphs and transforms take the plain one."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    if forward_ad._current_level >= 0:  # derivatives are carried along, which nothing here does
         return False
     if x.numel() == 0 or x.dim() != 4:
         return False
