@@ -145,6 +145,8 @@ def test_past_the_paper_has_recipes_and_what_others_published() -> None:
     base = "rotmnist-r-fourier-base"
     assert said == ("hnet_fourier_base", "12,345", "", "0.70 ± 0.02", "0.60 ± 0.01", base)
     assert f"| {' | '.join(said[:-1])} | [{base}](#{base}) |" in beyond.markdown({base: result})
+    shown = [len(beyond.rich_table(results).rows) for results in ({}, {base: result})]
+    assert shown == [5, 6], "what has neither a published error nor one of ours is left out"
 
 
 def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from torch import nn
 
 from hnets import nn as hnn
 from hnets.errors import InputError
+from hnets.functional import rotate_pixels
 from hnets.models import create_model
 from hnets.train import Diverged, Recipe, Run, Unwritable, joined, train, train_recipe
 from hnets.train import checkpoint as checkpoints
@@ -294,6 +295,12 @@ def test_answers_are_averaged_over_turned_views(tmp_path: Path) -> None:
     blind = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1, 10))
     nn.init.zeros_(blind[2].weight)
     assert errors(blind, images, labels, views=4) == errors(blind, images, labels)
+    shown = list[torch.Tensor]()
+    blind.register_forward_pre_hook(lambda _, given: shown.append(given[0]))
+    errors(blind, images, labels, views=2)
+    expected = [images, rotate_pixels(images, math.pi / 4).clamp(0, 1)]
+    assert all(map(torch.equal, shown, expected))
+    assert len(shown) == 2
 
 
 def test_the_seed_fixes_everything_and_another_seed_changes_it() -> None:

@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from commands import Command
-from hnets import weights
 from hnets.errors import InputError
 from webserver import Server, running
 
@@ -37,9 +36,6 @@ from hnets.web.pictures import _drawing, read
 from hnets.web.worker import Worker
 
 STATIC = Path(app.__file__).parent / "static"
-needs_hdsn = pytest.mark.skipif(
-    "hdsn" not in weights.available(), reason="needs the trained weights of hdsn"
-)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +141,6 @@ def test_maps_filters_and_phases_of_every_layer(server: Server, layer: int) -> N
             assert sum(found["histogram"]) == about["filters"]
 
 
-@needs_hdsn
 def test_edges_of_a_picture_and_of_a_turned_one(server: Server) -> None:
     sample = server.ask("/api/sample").body
     found = server.ask("/api/edges", sample).json

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from hnets import weights
 from webserver import Server, running
 
 pytest.importorskip("fastapi", reason='needs fastapi: pip install "hnets[web]"')
@@ -25,9 +24,6 @@ pytestmark = pytest.mark.skipif(
 )
 PATIENCE = 20_000
 """In milliseconds, and generous: other tests run beside these."""
-needs_hdsn = pytest.mark.skipif(
-    "hdsn" not in weights.available(), reason="needs the trained weights of hdsn"
-)
 SEVEN = [(-0.45, -0.55), (0.0, -0.57), (0.45, -0.6), (0.2, -0.1), (0.0, 0.3), (-0.1, 0.75)]
 
 
@@ -160,7 +156,6 @@ def test_touch_draws_and_turns(opened: Opened) -> None:
     says(page, "hnet", "7")
 
 
-@needs_hdsn
 def test_drop_a_picture_turn_it_and_save_the_result(opened: Opened, tmp_path: Path) -> None:
     page = opened()
     picture = Image.radial_gradient("L").point(lambda v: 40 if v < 110 else 220)

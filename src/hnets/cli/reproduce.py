@@ -90,6 +90,9 @@ def beyond(
     results, console = _results(chosen, train, seeds, changes, out, resume, device)
     console.print(table.rich_table(results))
     console.print(table.NOTE, highlight=False)
+    missing = [name for name in chosen if name not in results]
+    if missing:
+        console.print(f"No results ship of {', '.join(missing)}; --train trains them.")
     _write(page, console)
 
 

@@ -39,6 +39,7 @@ from hnets.testing import band_limited
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 __all__ = ["SOURCES", "LayerError", "NetworkErrors", "equivariance", "equivariance_figure"]
@@ -346,10 +347,10 @@ def equivariance_figure(studies: Sequence[NetworkErrors]) -> Figure:
     return figure
 
 
-def _curves(axes: Axes, study: NetworkErrors, ceiling: float, colours: object) -> None:
+def _curves(axes: Axes, study: NetworkErrors, ceiling: float, colours: Colormap) -> None:
     layers = [layer for layer in study.layers if layer.kind == "layer"]
     for number, layer in enumerate(layers):
-        colour = colours(0.92 * number / max(1, len(layers) - 1))  # type: ignore[operator]
+        colour = colours(0.92 * number / max(1, len(layers) - 1))
         label = layer.name if number in (0, len(layers) - 1) or len(layers) <= 7 else None
         axes.plot(study.angles, [100 * e for e in layer.errors], color=colour, label=label,
                   linewidth=1.3)  # fmt: skip

@@ -133,16 +133,17 @@ def _first(conv: HConv2d) -> list[FirstFilter]:
     values: HarmonicFilters = conv.filters
     block = next(iter(values.plan.blocks))
     radial = values.radial["0"].double().numpy()  # (out, in, columns)
-    phase = values.phase["0"].double().numpy() if "0" in values.phase else None
+    # One phase a filter; with one a ring there is no single hand to draw.
+    single = values.spec.phase == "filter" and "0" in values.phase
+    phase = values.phase["0"].double().numpy() if single else np.zeros((len(radial), 0, 0))
     found, at = [], 0
     for each in block.filters:
         profile = np.einsum("oir,rhw->oihw", radial[..., each.columns], each.harmonics).real
-        # One phase a filter; with one a ring there is no single hand to draw.
-        single = each.phased and phase is not None and values.spec.phase == "filter"
+        turned = single and each.phased
         for number, kernel in enumerate(profile):
-            beta = np.mod(phase[number, :, at], 2 * np.pi) if single else []  # type: ignore[index]
+            beta = np.mod(phase[number, :, at], 2 * np.pi) if turned else []
             found.append(FirstFilter(each.order, kernel, tuple(map(float, beta))))
-        at += single
+        at += turned
     return found
 
 

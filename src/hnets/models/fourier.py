@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -127,10 +127,10 @@ def hnet_fourier(
     size: Literal["tiny", "small", "base"] = "small",
     in_channels: int = 1,
     classes: int = 10,
-    **options: object,
+    **options: Any,
 ) -> HNetFourier:
     """A network of `HNetFourier`, untrained."""
-    return HNetFourier(size, in_channels, classes, **options)  # type: ignore[arg-type]
+    return HNetFourier(size, in_channels, classes, **options)
 
 
 class _NormedGates(nn.Module):

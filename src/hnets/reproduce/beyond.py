@@ -40,7 +40,8 @@ def rich_table(results: Mapping[str, Result | None]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for row in BEYOND:
         *parts, _ = cells(row, results.get(row.recipe))
-        table.add_row(*parts, style="bold" if row.published is None else None)
+        if row.published is not None or row.recipe in results:
+            table.add_row(*parts, style="bold" if row.published is None else None)
     return table
 
 

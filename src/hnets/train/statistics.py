@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +30,7 @@ def recompute(model: nn.Module, inputs: Iterable[Tensor]) -> None:
     of weights they are those of no network at all.
     """
     was_training = {part: part.training for part in model.modules()}
-    norms = [part for part in model.modules() if "running_mean" in part._buffers]
+    norms: list[Any] = [part for part in model.modules() if "running_mean" in part._buffers]
     momenta, seen = [part.momentum for part in norms], 0
     model.eval()  # so that nothing is dropped
     try:
@@ -38,7 +39,7 @@ def recompute(model: nn.Module, inputs: Iterable[Tensor]) -> None:
         for batch in inputs:
             seen += len(batch)
             for norm in norms:
-                norm.momentum = len(batch) / seen  # type: ignore[assignment]
+                norm.momentum = len(batch) / seen
             model(batch)
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
