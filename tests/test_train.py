@@ -290,6 +290,8 @@ def test_answers_are_averaged_over_turned_views(tmp_path: Path) -> None:
     recipe = tiny(evaluation__views=3, data__test="test", training__epochs=1)
     result = train_recipe(recipe, [Run(recipe, 1, tmp_path)], TEAM)
     assert set(result["summary"]) == {"train", "val", "test", "test, averaged"}
+    found = result["seeds"][0]["errors"]
+    assert found["test, averaged"]["loss"] != found["test"]["loss"]
     # A network that answers alike to all views is as wrong with them as without.
     images, labels = torch.rand(20, 1, 28, 28), torch.arange(20) % 10
     blind = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1, 10))
