@@ -24,7 +24,7 @@ from hnets.functional import rotate_pixels
 from hnets.models import create_model
 from hnets.train import Diverged, Recipe, Run, Unwritable, joined, train, train_recipe
 from hnets.train import checkpoint as checkpoints
-from hnets.train.augment import PLAIN, augment, draw
+from hnets.train.augment import PLAIN, POINTS, augment, draw
 from hnets.train.classification import Classification, errors
 from hnets.train.examples import load
 from hnets.train.job import Job
@@ -145,6 +145,8 @@ def test_bends_are_as_long_as_was_asked_and_smooth() -> None:
     bent = augment(image, rows[:1])
     assert 0.005 < float((bent - image).abs().mean()) < 0.2
     assert float(bent.sum()) == pytest.approx(float(image.sum()), rel=0.2)
+    middle = steps.unflatten(2, (POINTS, POINTS))[:, :, 1:-1, 1:-1].mean((2, 3))
+    assert float(middle.abs().max()) < 1e-5, "what is bent is also moved"
     calm = rows[:1].clone()
     calm[:, PLAIN:] = 0
     torch.testing.assert_close(augment(image, calm), image, atol=1e-5, rtol=0)

@@ -56,9 +56,11 @@ def draw(
     matrices = torch.cat([turned, moved], dim=2).flatten(1)
     numbers = [matrices, gamma, gains]
     if recipe.elastic:
+        steps = torch.randn(count, 2, POINTS, POINTS, generator=generator, dtype=torch.float64)
+        # What is bent stays in its place: to move it is for `shift`.
+        steps -= steps[:, :, 1:-1, 1:-1].mean((2, 3), keepdim=True)
         # √(π/2) deviations are the mean length of a step in the plane.
-        steps = torch.randn(count, 2, POINTS**2, generator=generator, dtype=torch.float64)
-        bends = recipe.elastic / math.sqrt(math.pi / 2) * steps / half[:, None]
+        bends = recipe.elastic / math.sqrt(math.pi / 2) * steps / half[:, None, None]
         numbers.append(bends.flatten(1))
     return torch.cat(numbers, dim=1).float()
 

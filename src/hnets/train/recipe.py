@@ -76,7 +76,7 @@ class Augment:
     """Slant by up to this fraction."""
     elastic: float = 0.0
     """Bend: move the points of a coarse grid by so many pixels in the mean, what lies between with
-    them."""
+    them, and the middle as a whole not at all."""
     flip: bool = False
     """Mirror left and right, and above and below, every second time each."""
     gamma: float = 0.0
