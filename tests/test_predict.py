@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
+import hnets
 from commands import Command
 from hnets import inspect, weights
 from hnets.errors import InputError
 from hnets.pictures import PictureError
 from hnets.predict import DigitClassifier, DigitPrediction, as_digit, parts
+from hnets.predict.digits import DEFAULT
 from hnets.weights import store
 from networks import digits
 
@@ -314,8 +316,9 @@ INFO = {"options": {}, "recipe": {}, "data": {}, "metrics": {}, "commit": ""}
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nn.Module:
     """Random weights, in a folder that stands for that of the package."""
     folder = tmp_path / "weights"
-    net = digits()
-    weights.pack(net, "hnet_mnist", folder, INFO)
+    torch.manual_seed(0)
+    net = hnets.create_model(DEFAULT)
+    weights.pack(net, DEFAULT, folder, INFO)
     monkeypatch.setattr(store, "FOLDER", folder)
     return net
 
@@ -336,8 +339,8 @@ def test_without_weights_the_command_says_so(
     drawn().save("seven.png")
     done = command("seven.png")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "no trained weights for hnet_mnist" in done.err
-    with pytest.raises(InputError, match="no trained weights for hnet_mnist"):
+    assert f"no trained weights for {DEFAULT}" in done.err
+    with pytest.raises(InputError, match=f"no trained weights for {DEFAULT}"):
         DigitClassifier()
 
 
@@ -347,7 +350,7 @@ def test_a_network_is_taken_by_name_if_it_reads_digits(command: Command) -> None
     assert done.code == 0
     assert json.loads(done.out)[0]["digit"] == DigitClassifier("z2cnn").classify([drawn()])[0].digit
     for name, said in {
-        "hdsn": "expected a network that reads digits, such as hnet_mnist, got hdsn",
+        "hdsn": f"expected a network that reads digits, such as {DEFAULT}, got hdsn",
         "p4cnn": "there are no trained weights for p4cnn",
         "hnet": "no model is called 'hnet'; did you mean hnet_mnist?",
     }.items():

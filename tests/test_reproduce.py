@@ -67,7 +67,7 @@ def test_the_page_of_results_is_what_the_results_say() -> None:
     written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert written == reproduce.page(), "run hnets reproduce table1 --page docs/results.md"
     tables = re.findall(r"(?:^\|.*\|\n)+", written, re.MULTILINE)
-    assert len(tables) == 5
+    assert len(tables) == 6
     for table in tables:
         assert len({line.count("|") for line in table.splitlines()}) == 1, table
 
@@ -79,6 +79,24 @@ def test_the_front_page_has_the_numbers_of_the_results() -> None:
         if result is not None and row.recipe != "rotmnist-r-svm":
             *parts, _ = table1.cells(row, result)
             assert f"| {' | '.join(parts)} |" in front
+    for row in reproduce.BEYOND:
+        if row.recipe not in {old.recipe for old in reproduce.TABLE1 if old.recipe}:
+            *parts, _ = beyond.cells(row, store.read(row.recipe) if row.recipe else None)
+            assert f"| {' | '.join(parts)} |" in front
+
+
+def test_the_page_of_choices_is_what_the_result_says() -> None:
+    path = ROOT / "docs" / "choices.md"
+    before, after = choices.check_page(path)
+    tables = choices.page(choices.shipped())
+    written = path.read_text(encoding="utf-8")
+    again = "run hnets reproduce choices --page docs/choices.md"
+    assert written == f"{before}{choices.BEGIN}\n\n{tables}\n\n{choices.END}{after}", again
+    trained = choices.shipped()["choices"]
+    told = [line for line in tables.splitlines() if " ± " in line]
+    assert len(told) == sum(map(len, choices.CHOICES.values()))
+    assert len(trained) == len(told) - len(choices.CHOICES) + 1  # the middle is in every table
+    assert len(choices.figure(choices.shipped()).axes[0].containers) == len(told)
 
 
 def test_the_ablation_has_every_method_and_more_pictures_help() -> None:
@@ -93,14 +111,28 @@ def test_the_ablation_has_every_method_and_more_pictures_help() -> None:
     assert all(line.get_ydata()[-1] == 1 for line in axes[0].get_lines())
 
 
-def test_the_shipped_weights_have_the_error_that_their_card_says(data_folder: Path) -> None:
-    """On the first 1,000 of the 50,000 test pictures, so within what chance allows of that."""
-    card = weights.describe("hnet_mnist")
-    assert card["recipe"]["name"] == "rotmnist-r-hnet"
-    model = hnets.create_model("hnet_mnist", pretrained=True)
-    images, labels = load("rotmnist-r", "test").subset(1000)
+@pytest.mark.parametrize(
+    ("name", "recipe", "pictures"),
+    [
+        ("hnet_mnist", "rotmnist-r-hnet", 1000),
+        ("hnet_fourier_tiny", "rotmnist-r-fourier-tiny", 1000),
+        ("hnet_fourier_base", "rotmnist-r-fourier-base-augmented", 200),
+    ],
+)
+def test_the_shipped_weights_have_the_error_that_their_card_says(
+    name: str, recipe: str, pictures: int, data_folder: Path
+) -> None:
+    """On the first of the 50,000 test pictures, so within what chance allows of that."""
+    card = weights.describe(name)
+    assert card["recipe"]["name"] == recipe
+    result = store.read(recipe)
+    assert result is not None
+    assert card["metrics"]["test_error"] == result["seeds"][0]["errors"]["test"]["error"]
+    assert card["commit"] == result["commit"]
+    model = hnets.freeze(hnets.create_model(name, pretrained=True))
+    images, labels = load("rotmnist-r", "test").subset(pictures)
     found, told = errors(model, images, labels).error, card["metrics"]["test_error"]
-    assert abs(found - told) < 4 * (told * (100 - told) / 1000) ** 0.5
+    assert abs(found - told) < 4 * (told * (100 - told) / pictures) ** 0.5
 
 
 # Trained again -------------------------------------------------------------------------------
@@ -165,10 +197,12 @@ def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.M
     assert exact["recipe"]["model"]["options"] == {**choices.MIDDLE, "rings": "exact"}
     tables = choices.page(result)
     assert tables.count("**one for each pair of orders**") == 1
-    assert tables.count("\n| ") == 4 + 2 - 1  # rows and headers, but for the first
+    assert tables.count("\n| ") == 4 + 2, "rows and headers"
     place = tmp_path / "page.md"
     place.write_text(f"# Choices\n\n{choices.BEGIN}\nold\n{choices.END}\n\nafter\n")
-    choices.write_page(place, result)
+    picture = tmp_path / "images" / "choices.png"
+    assert choices.write_page(place, result) == [place, picture]
+    assert picture.stat().st_size > 10_000
     assert place.read_text() == (
         f"# Choices\n\n{choices.BEGIN}\n\n{tables}\n\n{choices.END}\n\nafter\n"
     )

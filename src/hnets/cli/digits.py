@@ -34,7 +34,9 @@ def digits(
     out: Annotated[
         Path, typer.Option(help="Figure to write: .png, .svg or .pdf.")
     ] = Path("digits.png"),
-    model: Annotated[str, typer.Option(help="A trained network that reads digits.")] = "hnet_mnist",
+    model: Annotated[
+        str, typer.Option(help="A trained network that reads digits, such as hnet_fourier_base.")
+    ] = "hnet_fourier_tiny",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     figure: Annotated[bool, typer.Option(help="Whether to draw the figure.")] = True,
 ) -> None:  # fmt: skip

@@ -133,8 +133,8 @@ def choices(
         result = study.shipped()
     console.print(study.rich_table(result))
     if page is not None:
-        path = study.write_page(page, result)
-        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+        for path in study.write_page(page, result):
+            console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 @reproduce.command()

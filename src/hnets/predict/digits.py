@@ -18,7 +18,7 @@ from hnets.predict.ink import SIDE, Picture, find_ink
 
 __all__ = ["ROUND", "DigitClassifier", "DigitPrediction", "Turning"]
 
-DEFAULT = "hnet_mnist"
+DEFAULT = "hnet_fourier_tiny"
 ROUND = tuple(float(angle) for angle in range(0, 360, 10))
 """Every ten degrees."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from hnets import inspect
 from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.reproduce import store
@@ -19,6 +20,7 @@ from hnets.train.examples import examples, load
 from hnets.train.loop import build
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "RECIPE",
     "Choice",
     "check_page",
+    "figure",
     "page",
     "rich_table",
     "shipped",
@@ -87,6 +90,7 @@ MIDDLE = {
 MIDDLE_NAME = f"{NAME}-middle"
 BEGIN = "<!-- written by hnets reproduce choices -->"
 END = "<!-- end -->"
+FIGURE = "images/choices.png"
 
 
 def train_choices(
@@ -136,32 +140,47 @@ def rich_table(result: Result) -> Table:
     table.add_column("parameters", justify="right", no_wrap=True)
     table.add_column("error", justify="right", no_wrap=True)
     for kind, rows in _rows(result).items():
-        for number, (told, parameters, error, middle) in enumerate(rows):
-            style = "bold" if middle else None
+        for number, row in enumerate(rows):
+            style = "bold" if row.own else None
             label = kind if number == 0 else ""
-            table.add_row(label, told.replace("`", ""), parameters, error, style=style)
+            table.add_row(label, _plain(row), row.parameters, row.error, style=style)
         table.add_section()
     return table
 
 
 def page(result: Result) -> str:
-    """The tables as Markdown."""
-    parts = []
+    """The figure and the tables as Markdown."""
+    parts = [f"![Errors of the choices]({FIGURE})"]
     for kind, rows in _rows(result).items():
         lines = [f"| {kind} | parameters | error |", "|---|---|---|"]
-        for told, parameters, error, middle in rows:
-            mark = "**" if middle else ""
-            lines.append(f"| {mark}{told}{mark} | {parameters} | {mark}{error}{mark} |")
+        for row in rows:
+            mark = "**" if row.own else ""
+            told = f"{mark}{row.choice.told}{mark}"
+            lines.append(f"| {told} | {row.parameters} | {mark}{row.error}{mark} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
-def write_page(path: Path, result: Result) -> Path:
-    """Put the tables into a page, between the two lines that mark their place."""
+def figure(result: Result) -> Figure:
+    """Every error, and how far it is from that of the network itself."""
+    return inspect.choices_figure(
+        {
+            kind: [
+                inspect.Measured(_plain(row), row.test["mean"], row.test["std"], row.own)
+                for row in rows
+            ]
+            for kind, rows in _rows(result).items()
+        }
+    )
+
+
+def write_page(path: Path, result: Result) -> list[Path]:
+    """Put the tables into a page, between the two lines that mark their place; what was written."""
     before, after = check_page(path)
+    picture = inspect.save(figure(result), path.parent / FIGURE)
     with replacing(path) as part:
         part.write_text(f"{before}{BEGIN}\n\n{page(result)}\n\n{END}{after}", encoding="utf-8")
-    return path
+    return [path, picture]
 
 
 def check_page(path: Path) -> tuple[str, str]:
@@ -177,22 +196,34 @@ def check_page(path: Path) -> tuple[str, str]:
     return before, after
 
 
+@dataclass(frozen=True)
+class _Measured:
+    choice: Choice
+    parameters: str
+    test: Mapping[str, float]
+    own: bool
+
+    @property
+    def error(self) -> str:
+        return mean_and_spread(self.test)
+
+
 def _is_middle(choice: Choice) -> bool:
     return bool(MIDDLE[choice.option] == choice.value)
 
 
-def _rows(result: Result) -> Mapping[str, list[tuple[str, str, str, bool]]]:
-    """By kind: what a choice is, the parameters, the error, and whether it is the network's own."""
+def _plain(row: _Measured) -> str:
+    return row.choice.told.replace("`", "")
+
+
+def _rows(result: Result) -> Mapping[str, list[_Measured]]:
+    """By what they decide, the choices that were trained."""
     rows = {}
     for kind, choices in CHOICES.items():
+        names = [MIDDLE_NAME if _is_middle(choice) else choice.name for choice in choices]
         rows[kind] = [
-            (
-                choice.told,
-                f"{found['parameters']:,}",
-                mean_and_spread(found["test"]),
-                _is_middle(choice),
-            )
-            for choice in choices
-            if (found := result["choices"].get(MIDDLE_NAME if _is_middle(choice) else choice.name))
+            _Measured(choice, f"{found['parameters']:,}", found["test"], _is_middle(choice))
+            for choice, name in zip(choices, names, strict=True)
+            if (found := result["choices"].get(name))
         ]
     return rows
