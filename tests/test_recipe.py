@@ -66,6 +66,7 @@ def test_changes_are_applied_in_order_and_typed(tmp_path: Path) -> None:
         (SMALLEST + "[optimiser]\nrate = -1", "optimiser.rate: expected a learning rate above 0"),
         (SMALLEST + '[schedule]\nname = "cosin"', "one of constant, step.*did you mean 'cosine'?"),
         (SMALLEST + "[training]\ndeterministic = 1", "expected true or false, got 1"),
+        (SMALLEST + "[augment]\nshift = 1.0\nkeep_centre = true", "shift: expected 0 beside keep"),
         (SMALLEST + "augment = 3", "has no key 'augment'; there is name"),
         ("augment = 3\n" + SMALLEST, "augment is a table of keys, got 3"),
         ('title = "t"\n[data]\nname = "digits"', "a recipe needs a key 'model'"),

@@ -152,6 +152,26 @@ def test_bends_are_as_long_as_was_asked_and_smooth() -> None:
     torch.testing.assert_close(augment(image, calm), image, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_what_is_changed_can_keep_its_centre_of_mass(mirrored: bool) -> None:
+    image = picture()
+    x, y = centre(image)
+    strong = Augment(rotate=180.0, zoom=0.2, elastic=0.8, flip=mirrored)
+    turned = Augment(rotate=180.0, flip=mirrored)
+    drift, kept = [], []
+    for row, only in zip(drawn(strong), drawn(turned), strict=True):
+        matrix = only[:6].unflatten(0, (2, 3))[:, :2].double()
+        matrix[0, 1] *= 36 / 24  # in pixels
+        matrix[1, 0] *= 24 / 36
+        wanted = matrix.T @ torch.tensor([x, y], dtype=torch.float64)
+        for found, keep in ((drift, False), (kept, True)):
+            where = torch.tensor(centre(augment(image, row[None], keep)), dtype=torch.float64)
+            found.append(float((where - wanted).norm()))
+    assert sum(drift) / len(drift) > 0.4
+    assert sum(kept) / len(kept) < 0.1  # not 0: bends stay where they were
+    assert augment(torch.zeros(1, 1, 24, 36), drawn(strong)[:1], True).abs().max() == 0
+
+
 # Learning ------------------------------------------------------------------------------------
 
 

@@ -282,6 +282,13 @@ def test_sizes_of_photographs_are_theirs(small: Path) -> None:
         load(_recipe().replace({"data.size": 64}).data, "train")
 
 
+@pytest.mark.parametrize(("key", "value"), [("evaluation.views", 4), ("augment.keep_centre", True)])
+def test_what_is_for_digits_only_is_refused(small: Path, key: str, value: object) -> None:
+    recipe = _recipe().replace({key: value})
+    with pytest.raises(InputError, match=rf"{key}: .*; leave it out"):
+        examples(recipe, load(recipe.data, "train"))
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("share", 0.0), ("people", 0), ("balance", 2.0), ("sparsity", -1.0)]
 )

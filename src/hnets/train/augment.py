@@ -65,12 +65,15 @@ def draw(
     return torch.cat(numbers, dim=1).float()
 
 
-def augment(images: Tensor, changes: Tensor) -> Tensor:
+def augment(images: Tensor, changes: Tensor, keep_centre: bool = False) -> Tensor:
     """Change pictures ``(n, channels, height, width)`` by one row of `draw` each.
 
     They are resampled bicubically, since the pictures of rotated sets have been resampled once
     already and a linear interpolation would blur them twice. Overshoots are clipped; outside is 0.
+    ``keep_centre`` is that of `hnets.train.recipe.Augment`.
     """
+    if keep_centre:
+        changes = _keeping_centre(images, changes)
     return tone(move(images, changes, "bicubic", "zeros").clamp(0, 1), changes)
 
 
@@ -85,6 +88,35 @@ def move(images: Tensor, changes: Tensor, mode: str, outside: str) -> Tensor:
             smooth = F.interpolate(bends, size, mode="bicubic", align_corners=True)
             where = where + smooth.movedim(1, -1)
     return F.grid_sample(images, where, mode=mode, padding_mode=outside, align_corners=False)
+
+
+def _keeping_centre(images: Tensor, changes: Tensor) -> Tensor:
+    """Changes that move pictures besides, so that their centres of mass only turn and mirror."""
+    height, width = images.shape[2:]
+    a, b, x, c, d, y = changes[:, :6].unbind(1)
+    # The nearest matrix that only turns and mirrors, [[u, v], [−sv, su]], in pixels.
+    mirrored = (a * d < b * c).to(a.dtype)
+    s = 1 - 2 * mirrored
+    u, v = a + s * d, b * (width / height) - s * c * (height / width)
+    length = torch.hypot(u, v)
+    u, v = u / length, v / length
+    was_x, was_y = _centre(images)
+    is_x, is_y = _centre(move(images, changes, "bilinear", "zeros"))
+    # An output pixel p comes from Ap, so what was at q comes to lie at the transpose times q.
+    right = (u * was_x - s * v * was_y - is_x) / (width / 2)
+    down = (v * was_x + s * u * was_y - is_y) / (height / 2)
+    matrices = torch.stack([a, b, x - a * right - b * down, c, d, y - c * right - d * down], 1)
+    return torch.cat([matrices, changes[:, 6:]], dim=1)
+
+
+def _centre(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Centres of mass, in pixels right of the middle and below it; 0 for black pictures."""
+    height, width = images.shape[2:]
+    across, along = images.sum((1, 2)), images.sum((1, 3))
+    mass = along.sum(1).clamp_min(1e-6)
+    columns = torch.arange(width, device=images.device) - (width - 1) / 2
+    rows = torch.arange(height, device=images.device) - (height - 1) / 2
+    return (across * columns).sum(1) / mass, (along * rows).sum(1) / mass
 
 
 def tone(images: Tensor, changes: Tensor) -> Tensor:

@@ -50,6 +50,8 @@ class Boundaries:
         """What a recipe learns from a data set."""
         if recipe.evaluation.views:
             raise InputError("evaluation.views: boundaries are not averaged; leave it out")
+        if recipe.augment.keep_centre:
+            raise InputError("augment.keep_centre: it is for things on black; leave it out")
         labels = consensus(data, recipe.boundaries)
         return cls(data.images, labels, recipe.boundaries, recipe.augment)
 

@@ -63,7 +63,8 @@ class Classification:
         """The sum of the cross-entropies of some of the pictures."""
         images = self.images.index_select(0, rows)
         if changes is not None:
-            images = augment(images, changes.index_select(0, rows))
+            changed = changes.index_select(0, rows)
+            images = augment(images, changed, self.augment.keep_centre)
         logits = model(images)
         return F.cross_entropy(
             logits.float(),

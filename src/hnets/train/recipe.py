@@ -84,6 +84,9 @@ class Augment:
     deviation 1, cut off this far from 1; the paper's authors cut it off at 0.5."""
     colour: float = 0.0
     """Brighten or darken each colour by up to this fraction."""
+    keep_centre: bool = False
+    """Move each picture so that its centre of mass lies where turning and mirroring alone would put
+    it: for light things on black, if their place says something."""
 
     def __post_init__(self) -> None:
         expect(0 <= self.rotate <= 180, "augment.rotate", "degrees from 0 to 180", self.rotate)
@@ -93,6 +96,8 @@ class Augment:
         expect(self.elastic >= 0, "augment.elastic", "pixels from 0 up", self.elastic)
         expect(0 <= self.gamma < 1, "augment.gamma", "a number from 0 to 1", self.gamma)
         expect(0 <= self.colour < 1, "augment.colour", "a fraction from 0 to 1", self.colour)
+        together = not (self.keep_centre and self.shift)
+        expect(together, "augment.shift", "0 beside keep_centre, which moves back", self.shift)
 
 
 @dataclass(frozen=True)
