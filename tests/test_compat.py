@@ -65,9 +65,15 @@ def test_compiles_into_one_graph_with_its_backward(training: bool) -> None:
 
 
 @pytest.mark.skipif(not COMPILER, reason="needs a C++ compiler, and there is none")
-def test_compiled_code_computes_the_same_at_any_size() -> None:
+@pytest.mark.parametrize(
+    ("streams", "act"),
+    [("1x1", hnn.ModReLU), ("2x0r + 2x1", hnn.FourierAct), ("2x0r + 2x1", hnn.PolyAct)],
+)
+def test_compiled_code_computes_the_same_at_any_size(
+    streams: str, act: Callable[[str], nn.Module]
+) -> None:
     net = lively(
-        nn.Sequential(hnn.HConv2d("1x0r", "1x1", 3), hnn.ModReLU("1x1")), torch.randn(1, 1, 5, 5)
+        nn.Sequential(hnn.HConv2d("1x0r", streams, 3), act(streams)), torch.randn(1, 1, 5, 5)
     )
     compiled = torch.compile(net, fullgraph=True, dynamic=True)
     with torch.no_grad():

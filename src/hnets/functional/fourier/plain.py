@@ -86,5 +86,8 @@ def angular_moments(
 
 
 def _mix(matrix: Tensor, x: Tensor) -> Tensor:
-    """``(out, in)`` times ``(batch, in, ...)`` along the second dimension."""
-    return torch.tensordot(matrix, x, dims=([1], [1])).movedim(0, 1)
+    """``(out, in)`` times ``(batch, in, ...)`` along the second dimension.
+
+    Batch by batch: inductor cannot compile one product for pictures of any size.
+    """
+    return (matrix @ x.flatten(2)).unflatten(2, x.shape[2:])
