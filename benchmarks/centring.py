@@ -39,11 +39,13 @@ def main() -> None:
     """Print the error and how much of it is 6 taken for 9 or 9 for 6, place by place."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--digits", type=int, default=1500)
-    count = parser.parse_args().digits
+    parser.add_argument("--model", default="hnet_mnist")
+    given = parser.parse_args()
+    count = given.digits
     images, labels = load("mnist", "test").subset(count)
     digits = images[:, 0].double().numpy()
     angles = np.random.default_rng(0).uniform(0, 360, count)
-    net = hnets.freeze(hnets.create_model("hnet_mnist", pretrained=True).eval())
+    net = hnets.freeze(hnets.create_model(given.model, pretrained=True).eval())
     print(f"{'centre of mass':>18}  error, %  6 and 9 mixed up")
     for place in PLACES:
         turned = np.clip(spline.rotate(moved(digits, place), angles), 0, 1)

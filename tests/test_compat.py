@@ -5,7 +5,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from hnets import functional as F
 from hnets import nn as hnn
 from networks import digits, every_layer, example, fresh_example, lively, relative
 
+CIRCLE = "2x0r + 2x1"
 ROUNDING = 1e-5
 """Relative distance that float32 rounding explains."""
 
@@ -66,15 +67,17 @@ def test_compiles_into_one_graph_with_its_backward(training: bool) -> None:
 
 @pytest.mark.skipif(not COMPILER, reason="needs a C++ compiler, and there is none")
 @pytest.mark.parametrize(
-    ("streams", "act"),
-    [("1x1", hnn.ModReLU), ("2x0r + 2x1", hnn.FourierAct), ("2x0r + 2x1", hnn.PolyAct)],
+    ("streams", "after"),
+    [
+        ("1x1", [hnn.ModReLU("1x1")]),
+        (CIRCLE, [hnn.FourierAct(CIRCLE, norm=True), hnn.HAvgPool2d(2), hnn.Magnitude(CIRCLE)]),
+        (CIRCLE, [hnn.PolyAct(CIRCLE)]),
+    ],
 )
 def test_compiled_code_computes_the_same_at_any_size(
-    streams: str, act: Callable[[str], nn.Module]
+    streams: str, after: Sequence[nn.Module]
 ) -> None:
-    net = lively(
-        nn.Sequential(hnn.HConv2d("1x0r", streams, 3), act(streams)), torch.randn(1, 1, 5, 5)
-    )
+    net = lively(nn.Sequential(hnn.HConv2d("1x0r", streams, 3), *after), torch.randn(1, 1, 6, 6))
     compiled = torch.compile(net, fullgraph=True, dynamic=True)
     with torch.no_grad():
         for shape in [(2, 1, 6, 8), (3, 1, 9, 7)]:

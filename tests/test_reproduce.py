@@ -25,7 +25,9 @@ from hnets.train.svm import train_svm
 
 TEAM = Team(0, 1, torch.device("cpu"))
 ROOT = Path(__file__).parents[1]
-RECIPES = [row.recipe for row in reproduce.TABLE1 if row.recipe]
+RECIPES = list(
+    dict.fromkeys(row.recipe for row in (*reproduce.TABLE1, *reproduce.BEYOND) if row.recipe)
+)
 SMALL = ["data.name=digits-r", "training.epochs=1", "data.limit=46", "training.batch=23"]
 
 
@@ -92,6 +94,9 @@ def test_the_page_of_choices_is_what_the_result_says() -> None:
     written = path.read_text(encoding="utf-8")
     again = "run hnets reproduce choices --page docs/choices.md"
     assert written == f"{before}{choices.BEGIN}\n\n{tables}\n\n{choices.END}{after}", again
+    middle = {f"model.options.{option}": value for option, value in choices.MIDDLE.items()}
+    recipe = Recipe.from_dict(choices.shipped()["recipe"])
+    assert recipe == read_recipe(choices.RECIPE).replace(middle), "train again: it has changed"
     trained = choices.shipped()["choices"]
     told = [line for line in tables.splitlines() if " ± " in line]
     assert len(told) == sum(map(len, choices.CHOICES.values()))
@@ -196,7 +201,7 @@ def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.M
     assert exact is not None
     assert exact["recipe"]["model"]["options"] == {**choices.MIDDLE, "rings": "exact"}
     tables = choices.page(result)
-    assert tables.count("**one for each pair of orders**") == 1
+    assert tables.count("**two for each pair of orders, one on the conjugate**") == 1
     assert tables.count("\n| ") == 4 + 2, "rows and headers"
     place = tmp_path / "page.md"
     place.write_text(f"# Choices\n\n{choices.BEGIN}\nold\n{choices.END}\n\nafter\n")

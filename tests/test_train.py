@@ -139,7 +139,8 @@ def test_small_turns_shifts_and_zooms_stay_within_what_was_asked() -> None:
 
 def test_bends_are_as_long_as_was_asked_and_smooth() -> None:
     rows = drawn(Augment(elastic=0.8), 400)
-    steps = 14 * rows[:, PLAIN:].unflatten(1, (2, -1))  # in pixels of 28
+    pixels = torch.tensor([18.0, 12.0])[:, None]
+    steps = pixels * rows[:, PLAIN:].unflatten(1, (2, -1))
     assert float(steps.square().sum(1).sqrt().mean()) == pytest.approx(0.8, rel=0.05)
     image = picture()
     bent = augment(image, rows[:1])
@@ -155,21 +156,37 @@ def test_bends_are_as_long_as_was_asked_and_smooth() -> None:
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_what_is_changed_can_keep_its_centre_of_mass(mirrored: bool) -> None:
     image = picture()
-    x, y = centre(image)
-    strong = Augment(rotate=180.0, zoom=0.2, elastic=0.8, flip=mirrored)
-    turned = Augment(rotate=180.0, flip=mirrored)
+    before = torch.tensor(centre(image), dtype=torch.float64)
+    strong = Augment(rotate=180.0, zoom=0.2, shear=0.2, elastic=0.8, flip=mirrored)
+    pixels = torch.tensor([36.0, 24.0], dtype=torch.float64)
     drift, kept = [], []
-    for row, only in zip(drawn(strong), drawn(turned), strict=True):
-        matrix = only[:6].unflatten(0, (2, 3))[:, :2].double()
-        matrix[0, 1] *= 36 / 24  # in pixels
-        matrix[1, 0] *= 24 / 36
-        wanted = matrix.T @ torch.tensor([x, y], dtype=torch.float64)
+    for row in drawn(strong):
+        matrix = row[:6].double().unflatten(0, (2, 3))[:, :2] * pixels[:, None] / pixels
+        left, _, right = torch.linalg.svd(matrix)
+        wanted = (left @ right).T @ before  # without zoom and shear
         for found, keep in ((drift, False), (kept, True)):
             where = torch.tensor(centre(augment(image, row[None], keep)), dtype=torch.float64)
             found.append(float((where - wanted).norm()))
     assert sum(drift) / len(drift) > 0.4
     assert sum(kept) / len(kept) < 0.1  # not 0: bends stay where they were
     assert augment(torch.zeros(1, 1, 24, 36), drawn(strong)[:1], True).abs().max() == 0
+
+
+def test_a_network_learns_from_pictures_that_kept_their_centre() -> None:
+    seen = []
+
+    def remember(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x)
+        return torch.zeros(len(x), 10)
+
+    for keep in (False, True):
+        recipe = Augment(elastic=1.0, keep_centre=keep)
+        task = Classification(picture(), torch.tensor([3]), augment=recipe)
+        changes = task.draw(torch.Generator().manual_seed(0))
+        task.loss(remember, torch.tensor([0]), changes)
+    was = centre(picture())
+    moved, kept = (math.dist(centre(x), was) for x in seen)
+    assert kept < 0.2 * moved
 
 
 # Learning ------------------------------------------------------------------------------------

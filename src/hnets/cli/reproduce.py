@@ -113,26 +113,30 @@ def choices(
     """Which nonlinearity, filters, rings and orders: one network, one choice changed at a time."""
     from rich.console import Console
 
+    from hnets import inspect
     from hnets import reproduce as paper
     from hnets.reproduce import choices as study
     from hnets.reproduce import store
     from hnets.train import joined, read_recipe
 
-    console = Console()
-    if page is not None:
+    console, leads = Console(), True
+    if page is not None:  # before any work: can it be written, and is there something to draw with?
         study.check_page(page)
+        with inspect.style():
+            pass
     if train:
         recipe = read_recipe(study.RECIPE, changes or [])
         make_folder(out)
         with joined(device) as team:
-            console = Console(quiet=not team.leads)
+            leads = team.leads
+            console = Console(quiet=not leads)
             result = paper.train_choices(recipe, seeds, out, team, resume, console)
-            if team.leads:
+            if leads:
                 store.write(result, study.NAME, out)
     else:
         result = study.shipped()
     console.print(study.rich_table(result))
-    if page is not None:
+    if page is not None and leads:
         for path in study.write_page(page, result):
             console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 

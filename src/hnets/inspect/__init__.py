@@ -7,7 +7,7 @@ Each study is a function that returns what was measured, and what it returns dra
 
 from hnets.inspect.ablation import Curve, ablation_figure
 from hnets.inspect.accuracy import AnsweredPicture, accuracy_figure
-from hnets.inspect.choices import Measured, choices_figure
+from hnets.inspect.choices import MeasuredChoice, choices_figure
 from hnets.inspect.cost import CostRule, MatchedWidth, cost_rule
 from hnets.inspect.digits import TurnedDigit, digits_figure
 from hnets.inspect.edges import (
@@ -48,7 +48,7 @@ __all__ = [
     "LayerError",
     "LayerFilters",
     "MatchedWidth",
-    "Measured",
+    "MeasuredChoice",
     "Network",
     "NetworkErrors",
     "Response",

@@ -11,42 +11,42 @@ from hnets.inspect.figures import MUTED, new_figure, style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Measured", "choices_figure"]
+__all__ = ["MeasuredChoice", "choices_figure"]
 
-OWN = "#0b6e4f"
+MIDDLE = "#0b6e4f"
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredChoice:
     """The error of one choice, in percent."""
 
     label: str
     mean: float
     spread: float
-    own: bool
-    """Whether it is that of the network that all others are compared with."""
+    middle: bool
+    """Whether it is that of the network from which all others differ by one choice."""
 
 
-def choices_figure(found: Mapping[str, Sequence[Measured]]) -> Figure:
+def choices_figure(found: Mapping[str, Sequence[MeasuredChoice]]) -> Figure:
     """A row for each choice, by what they decide; a line at the error of the network itself."""
     with style():
         figure = new_figure(7.2, 0.6 + 0.24 * sum(len(rows) + 1 for rows in found.values()))
         axes = figure.subplots()
-        labels, own = list[str](), list[float]()
+        labels, headings = list[str](), list[int]()
         for kind, rows in found.items():
+            headings.append(len(labels))
             labels.append(kind)
             for row in rows:
+                colour = MIDDLE if row.middle else MUTED
                 place = -len(labels)
-                labels.append(row.label)
-                colour = OWN if row.own else MUTED
                 axes.errorbar(row.mean, place, xerr=row.spread, fmt="o", color=colour, capsize=2)
-                own += [row.mean] if row.own else []
-        for mean in own[:1]:
-            axes.axvline(mean, color=OWN, linewidth=0.8, alpha=0.5, zorder=0)
+                labels.append(row.label)
+        middle = next((row.mean for rows in found.values() for row in rows if row.middle), None)
+        if middle is not None:
+            axes.axvline(middle, color=MIDDLE, linewidth=0.8, alpha=0.5, zorder=0)
         axes.set_yticks([-place for place in range(len(labels))], labels=labels)
-        for label in axes.get_yticklabels():
-            if label.get_text() in found:
-                label.set_fontweight("bold")
+        for place in headings:
+            axes.get_yticklabels()[place].set_fontweight("bold")
         axes.set_ylim(0.4 - len(labels), 0.6)
         axes.set_xlabel("test error, %")
         axes.grid(axis="x", color=MUTED, alpha=0.2, linewidth=0.6)

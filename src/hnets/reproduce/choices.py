@@ -63,8 +63,10 @@ CHOICES = {
         Choice("nonlinearity", "magnitude", "C-ReLU with batch norm (`HBatchNorm2d`)"),
     ),
     "filters": (
-        Choice("share", False, "one for each pair of orders"),
-        Choice("share", True, "shared by difference of orders, as in the paper"),
+        Choice("share", False, "two for each pair of orders, one on the conjugate"),
+        Choice(
+            "share", True, "shared by difference of orders, none on the conjugate, as in the paper"
+        ),
     ),
     "phases": (
         Choice("phase", "free", "complex weights"),
@@ -141,7 +143,7 @@ def rich_table(result: Result) -> Table:
     table.add_column("error", justify="right", no_wrap=True)
     for kind, rows in _rows(result).items():
         for number, row in enumerate(rows):
-            style = "bold" if row.own else None
+            style = "bold" if row.middle else None
             label = kind if number == 0 else ""
             table.add_row(label, _plain(row), row.parameters, row.error, style=style)
         table.add_section()
@@ -150,11 +152,15 @@ def rich_table(result: Result) -> Table:
 
 def page(result: Result) -> str:
     """The figure and the tables as Markdown."""
-    parts = [f"![Errors of the choices]({FIGURE})"]
+    seeds = result["choices"][MIDDLE_NAME]["test"]["n"]
+    parts = [
+        f"Percent of the test pictures, mean and standard deviation; seeds of each: {seeds}.",
+        f"![Errors of the choices]({FIGURE})",
+    ]
     for kind, rows in _rows(result).items():
         lines = [f"| {kind} | parameters | error |", "|---|---|---|"]
         for row in rows:
-            mark = "**" if row.own else ""
+            mark = "**" if row.middle else ""
             told = f"{mark}{row.choice.told}{mark}"
             lines.append(f"| {told} | {row.parameters} | {mark}{row.error}{mark} |")
         parts.append("\n".join(lines))
@@ -166,7 +172,7 @@ def figure(result: Result) -> Figure:
     return inspect.choices_figure(
         {
             kind: [
-                inspect.Measured(_plain(row), row.test["mean"], row.test["std"], row.own)
+                inspect.MeasuredChoice(_plain(row), row.test["mean"], row.test["std"], row.middle)
                 for row in rows
             ]
             for kind, rows in _rows(result).items()
@@ -197,11 +203,11 @@ def check_page(path: Path) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _Row:
     choice: Choice
     parameters: str
     test: Mapping[str, float]
-    own: bool
+    middle: bool
 
     @property
     def error(self) -> str:
@@ -212,17 +218,17 @@ def _is_middle(choice: Choice) -> bool:
     return bool(MIDDLE[choice.option] == choice.value)
 
 
-def _plain(row: _Measured) -> str:
+def _plain(row: _Row) -> str:
     return row.choice.told.replace("`", "")
 
 
-def _rows(result: Result) -> Mapping[str, list[_Measured]]:
+def _rows(result: Result) -> Mapping[str, list[_Row]]:
     """By what they decide, the choices that were trained."""
     rows = {}
     for kind, choices in CHOICES.items():
         names = [MIDDLE_NAME if _is_middle(choice) else choice.name for choice in choices]
         rows[kind] = [
-            _Measured(choice, f"{found['parameters']:,}", found["test"], _is_middle(choice))
+            _Row(choice, f"{found['parameters']:,}", found["test"], _is_middle(choice))
             for choice, name in zip(choices, names, strict=True)
             if (found := result["choices"].get(name))
         ]

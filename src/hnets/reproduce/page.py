@@ -39,7 +39,7 @@ def page() -> str:
         "# Results",
         "Written by `hnets reproduce table1 --page docs/results.md` from the results that the "
         "trainings left in `src/hnets/results/`, one file a recipe. `hnets reproduce table1 "
-        "--train` and `table2 --train` train every row again.",
+        "--train`, `table2 --train` and `beyond --train` train every row again.",
         "## Table 1: rotated MNIST",
         table1.NOTE,
         table1.markdown(digits),
@@ -101,8 +101,8 @@ def _provenance(full: dict[str, Result | None], data: str) -> str:
     }
     listed = ", ".join(f"{split} `{value[:16]}…`" for split, value in sorted(hashes.items()))
     together = (
-        "Recipes of one table train side by side on a GPU, so a row's seconds are those of the "
-        "whole table, not the cost of the row alone."
+        "Recipes that train side by side share a GPU, so a row's seconds are not the cost of the "
+        "row alone."
     )
     return "\n".join(lines) + f"\n\n{together} SHA-256 of {data}: {listed}."
 

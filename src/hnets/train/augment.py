@@ -57,7 +57,7 @@ def draw(
     numbers = [matrices, gamma, gains]
     if recipe.elastic:
         steps = torch.randn(count, 2, POINTS, POINTS, generator=generator, dtype=torch.float64)
-        # What is bent stays in its place: to move it is for `shift`.
+        # The middle as a whole stays: to move pictures is for `shift`.
         steps -= steps[:, :, 1:-1, 1:-1].mean((2, 3), keepdim=True)
         # √(π/2) deviations are the mean length of a step in the plane.
         bends = recipe.elastic / math.sqrt(math.pi / 2) * steps / half[:, None, None]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from hnets.functional._cpu import fold, unfold
+from hnets.functional.fourier import plain
 
 __all__ = [
     "backward",
@@ -97,7 +98,7 @@ def _mix(matrix: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
     """``(out, in)`` times ``(images, in, fields, pixels)``."""
     with torch.autocast("cpu", enabled=False):  # it would round the angles to 8 bits
         if out is None or out.dtype != x.dtype:
-            mixed = torch.matmul(matrix, x.flatten(2)).unflatten(2, x.shape[2:])
+            mixed = plain.mix(matrix, x)
             return mixed if out is None else out.copy_(mixed)
         torch.matmul(matrix, x.flatten(2), out=out.view(len(out), len(matrix), -1))
     return out

@@ -20,6 +20,7 @@ __all__ = [
     "batch_fourier_relu",
     "fourier_act",
     "fourier_relu",
+    "mix",
 ]
 
 
@@ -29,8 +30,8 @@ def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -
     # Autocast would round the angles to 8 bits, and with them the equivariance.
     with torch.autocast(x.device.type, enabled=False):
         wide = x.to(synthesis.dtype)
-        values = _mix(synthesis, wide.unflatten(1, (parts, -1)))
-        back = _mix(synthesis.T / samples, act(values))
+        values = mix(synthesis, wide.unflatten(1, (parts, -1)))
+        back = mix(synthesis.T / samples, act(values))
     return back.flatten(1, 2).to(x.dtype)
 
 
@@ -85,7 +86,7 @@ def angular_moments(
     return mean, var + power, count
 
 
-def _mix(matrix: Tensor, x: Tensor) -> Tensor:
+def mix(matrix: Tensor, x: Tensor) -> Tensor:
     """``(out, in)`` times ``(batch, in, ...)`` along the second dimension.
 
     Batch by batch: inductor cannot compile one product for pictures of any size.
