@@ -92,8 +92,9 @@ def test_what_is_no_number_stays_none(layer: str) -> None:
     assert act.cuda()(x).isnan().any()
 
 
-def test_a_network_learns_in_half_precision() -> None:
-    net = hnets.create_model("hnet_fourier_tiny").cuda().train()
+@pytest.mark.parametrize("told", [False, True])
+def test_a_network_learns_in_half_precision(told: bool) -> None:
+    net = hnets.create_model("hnet_fourier_tiny", centre_of_mass=told).cuda().train()
     optimiser = torch.optim.AdamW(net.parameters(), lr=5e-3)
     images = torch.rand(64, 1, 28, 28, device="cuda")
     labels = torch.arange(64, device="cuda") % 10

@@ -24,6 +24,7 @@ from hnets.functional.magnitude import (
     magnitude_relu,
     modrelu,
 )
+from hnets.functional.mass import centre_of_mass, mass_direction, pointing
 from hnets.functional.pyramid import crop, enlarge2d, halve2d, halve_max2d, pad_to_halve
 from hnets.functional.sampling import (
     blur_pool2d,
@@ -39,6 +40,7 @@ __all__ = [
     "batch_fourier_relu",
     "batch_magnitude_relu",
     "blur_pool2d",
+    "centre_of_mass",
     "crop",
     "dropout",
     "enlarge2d",
@@ -55,9 +57,11 @@ __all__ = [
     "magnitude",
     "magnitude_act",
     "magnitude_relu",
+    "mass_direction",
     "mean_pool2d",
     "modrelu",
     "pad_to_halve",
+    "pointing",
     "rotate",
     "rotate_pixels",
     "synthesis",

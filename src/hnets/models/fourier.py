@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings
 from hnets.nn.checks import whole
@@ -60,6 +61,9 @@ class HNetFourier(nn.Module):
         share: whether paths of equal order difference share filters, as in the paper; else all are
             independent and the space of equivariant kernels is complete. By default as the size.
         dropout: of the head.
+        centre_of_mass: whether every layer is told in which direction it lies, by
+            `hnets.nn.PointingBias`: for light things on black, if their place says which way up
+            they were.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class HNetFourier(nn.Module):
         phase: Phase | None = None,
         share: bool | None = None,
         dropout: float = 0.3,
+        centre_of_mass: bool = False,
     ) -> None:
         super().__init__()
         if size not in SIZES:
@@ -95,12 +100,15 @@ class HNetFourier(nn.Module):
                 share=share,
                 conjugate=not share,
             )
-            layer = nn.Sequential(conv, act)
+            layer = _Layer(conv, act)
+            if centre_of_mass:
+                layer.insert(1, hnn.PointingBias(act.in_streams))
             if number in (2, 4):
                 layer.append(hnn.HAvgPool2d(2))
             layers.append(layer)
             streams = act.out_streams
         self.layers = nn.Sequential(*layers)
+        self.centre_of_mass = centre_of_mass
         self.magnitude = hnn.Magnitude(streams)
         fields = self.magnitude.out_streams.fields
         self.head = nn.Sequential(
@@ -115,10 +123,11 @@ class HNetFourier(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits ``(batch, classes)`` of pictures ``(batch, channels, height, width)``."""
+        direction = F.mass_direction(x) if self.centre_of_mass else None
         for layer in self.layers:
             if x.device.type == "cuda":  # where convolutions of many channels are faster so
                 x = x.contiguous(memory_format=torch.channels_last)
-            x = layer(x)
+            x = layer(x, direction)
         logits: Tensor = self.head(self.magnitude(x).amax((2, 3)))
         return logits
 
@@ -131,6 +140,15 @@ def hnet_fourier(
 ) -> HNetFourier:
     """A network of `HNetFourier`, untrained."""
     return HNetFourier(size, in_channels, classes, **options)
+
+
+class _Layer(nn.Sequential):
+    """Parts one after the other, those with a bias that points along a direction."""
+
+    def forward(self, x: Tensor, direction: Tensor | None = None) -> Tensor:
+        for part in self:
+            x = part(x, direction) if isinstance(part, hnn.PointingBias) else part(x)
+        return x
 
 
 class _NormedGates(nn.Module):
@@ -148,14 +166,14 @@ class _NormedGates(nn.Module):
         return gated
 
 
-_Layer = hnn.FourierAct | hnn.PolyAct | hnn.HBatchNorm2d | _NormedGates
+_Act = hnn.FourierAct | hnn.PolyAct | hnn.HBatchNorm2d | _NormedGates
 
 
 def _circle(width: int, orders: int) -> Streams:
     return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in range(1, orders + 1))))
 
 
-def _nonlinearity(kind: Nonlinearity, width: int, orders: int, samples: int | None) -> _Layer:
+def _nonlinearity(kind: Nonlinearity, width: int, orders: int, samples: int | None) -> _Act:
     streams = _circle(width, orders)
     match kind:
         case "fourier":

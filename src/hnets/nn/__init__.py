@@ -4,6 +4,7 @@ from hnets.nn.activation import Gated, HDropout2d, ModAct, ModReLU
 from hnets.nn.conv import HConv2d
 from hnets.nn.fourier import FourierAct, PolyAct
 from hnets.nn.norm import AngularNorm2d, HBatchNorm2d
+from hnets.nn.pointing import PointingBias
 from hnets.nn.readout import GlobalMean, Magnitude
 from hnets.nn.sampling import HAvgPool2d, HBlurPool2d, HUpsample2d
 
@@ -21,5 +22,6 @@ __all__ = [
     "Magnitude",
     "ModAct",
     "ModReLU",
+    "PointingBias",
     "PolyAct",
 ]

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hnets.functional import centre_of_mass
 from hnets.train.recipe import Augment
 
 __all__ = ["augment", "draw", "move", "tone"]
@@ -100,23 +101,14 @@ def _keeping_centre(images: Tensor, changes: Tensor) -> Tensor:
     u, v = a + s * d, b * (width / height) - s * c * (height / width)
     length = torch.hypot(u, v)
     u, v = u / length, v / length
-    was_x, was_y = _centre(images)
-    is_x, is_y = _centre(move(images, changes, "bilinear", "zeros"))
-    # An output pixel p comes from Ap, so what was at q comes to lie at the transpose times q.
-    right = (u * was_x - s * v * was_y - is_x) / (width / 2)
-    down = (v * was_x + s * u * was_y - is_y) / (height / 2)
+    was_x, was_y = centre_of_mass(images).unbind(1)
+    is_x, is_y = centre_of_mass(move(images, changes, "bilinear", "zeros")).unbind(1)
+    # An output pixel p comes from Ap, so what was at q comes to lie at the transpose times q; y of
+    # pixels goes down, and that of centres up.
+    right = (u * was_x + s * v * was_y - is_x) / (width / 2)
+    down = (v * was_x - s * u * was_y + is_y) / (height / 2)
     matrices = torch.stack([a, b, x - a * right - b * down, c, d, y - c * right - d * down], 1)
     return torch.cat([matrices, changes[:, 6:]], dim=1)
-
-
-def _centre(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Centres of mass, in pixels right of the middle and below it; 0 for black pictures."""
-    height, width = images.shape[2:]
-    across, along = images.sum((1, 2)), images.sum((1, 3))
-    mass = along.sum(1).clamp_min(1e-6)
-    columns = torch.arange(width, device=images.device) - (width - 1) / 2
-    rows = torch.arange(height, device=images.device) - (height - 1) / 2
-    return (across * columns).sum(1) / mass, (along * rows).sum(1) / mass
 
 
 def tone(images: Tensor, changes: Tensor) -> Tensor:

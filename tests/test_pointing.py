@@ -1,0 +1,62 @@
+"""Biases of every order, which turn with the direction to a picture's centre of mass."""
+
+import math
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hnets
+from hnets import Streams
+from hnets import functional as F
+from hnets import nn as hnn
+
+
+@given(theta=st.floats(0, 2 * math.pi), x=st.floats(-5, 5), y=st.floats(-5, 5))
+def test_what_points_turns_with_its_direction(theta: float, x: float, y: float) -> None:
+    streams = Streams("2x0r + 2x0 + 3x1 + 2x-2 + 1x3")
+    weight = torch.linspace(-1, 1, streams.channels, dtype=torch.float64)
+    direction = torch.tensor([[x, y]], dtype=torch.float64)
+    turned = Streams("1x1").rotate(direction[:, :, None, None], theta)[:, :, 0, 0]
+    before, after = (F.pointing(weight, d, streams) for d in (direction, turned))
+    expected = streams.rotate(before[:, :, None, None], theta)[:, :, 0, 0]
+    torch.testing.assert_close(after, expected, atol=1e-5, rtol=0)
+
+
+def test_the_direction_of_the_mass_is_right_and_up_and_of_order_1() -> None:
+    picture = torch.zeros(1, 1, 9, 13, dtype=torch.float64)
+    picture[0, 0, 2, 9] = 0.5  # two above the middle and three right of it
+    assert F.centre_of_mass(picture).tolist() == [[3, 2]]
+    direction = F.mass_direction(picture)
+    expected = torch.tensor([[3, 2]], dtype=torch.float64) / math.sqrt(14)
+    torch.testing.assert_close(direction, expected)
+    quarter = F.mass_direction(picture.rot90(1, (2, 3)))
+    torch.testing.assert_close(quarter, direction.flip(1) * torch.tensor([-1, 1]))
+    black = torch.zeros(2, 1, 8, 8, requires_grad=True)
+    assert F.mass_direction(black).abs().max() == 0
+    bias = hnn.PointingBias("1x0r + 1x1")
+    bias(torch.zeros(2, 3, 8, 8), F.mass_direction(black)).sum().backward()
+    assert black.grad is not None
+    assert black.grad.isfinite().all()
+
+
+def test_a_network_that_is_told_of_the_centre_of_mass_is_as_equivariant() -> None:
+    torch.manual_seed(0)
+    net = hnets.models.hnet_fourier("tiny", centre_of_mass=True).eval()
+    bias = [part for part in net.modules() if isinstance(part, hnn.PointingBias)]
+    assert len(bias) == 6
+    x = torch.rand(2, 1, 20, 20)
+    x[:, :, 13:] = 0
+    with torch.no_grad():
+        answer = net(x)
+        torch.testing.assert_close(net(x.rot90(1, (2, 3))), answer)
+        moved = net(x.roll(2, dims=3))
+        for part in bias:
+            part.weight.zero_()
+        plain = [net(x), net(x.roll(2, dims=3))]
+    # Without it, a move changes an answer by what the borders do alone.
+    assert (moved - answer).norm() > 2 * (plain[1] - plain[0]).norm()
+    frozen = hnets.freeze(net)
+    torch.testing.assert_close(frozen(x), net(x), rtol=1e-4, atol=1e-5)
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), net(x))
