@@ -1,7 +1,9 @@
 """Biases of every order, which turn with the direction to a picture's centre of mass."""
 
+import copy
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,23 +42,32 @@ def test_the_direction_of_the_mass_is_right_and_up_and_of_order_1() -> None:
     assert black.grad.isfinite().all()
 
 
+def test_a_direction_for_another_number_of_pictures_is_refused() -> None:
+    bias = hnn.PointingBias("1x0r + 1x1", dtype=torch.float64)
+    assert bias.weight.dtype == torch.float64
+    with pytest.raises(ValueError, match=r"of shape \(3, 2\), .*got \(2, 2\)"):
+        bias(torch.zeros(3, 3, 8, 8), torch.zeros(2, 2))
+
+
 def test_a_network_that_is_told_of_the_centre_of_mass_is_as_equivariant() -> None:
     torch.manual_seed(0)
     net = hnets.models.hnet_fourier("tiny", centre_of_mass=True).eval()
-    bias = [part for part in net.modules() if isinstance(part, hnn.PointingBias)]
-    assert len(bias) == 6
+    assert sum(isinstance(part, hnn.PointingBias) for part in net.modules()) == 6
     x = torch.rand(2, 1, 20, 20)
     x[:, :, 13:] = 0
+    untold = copy.deepcopy(net)
     with torch.no_grad():
-        answer = net(x)
+        for part in untold.modules():
+            if isinstance(part, hnn.PointingBias):
+                part.weight.zero_()
+        answer, moved = net(x), net(x.roll(2, dims=3))
         torch.testing.assert_close(net(x.rot90(1, (2, 3))), answer)
-        moved = net(x.roll(2, dims=3))
-        for part in bias:
-            part.weight.zero_()
-        plain = [net(x), net(x.roll(2, dims=3))]
-    # Without it, a move changes an answer by what the borders do alone.
-    assert (moved - answer).norm() > 2 * (plain[1] - plain[0]).norm()
-    frozen = hnets.freeze(net)
-    torch.testing.assert_close(frozen(x), net(x), rtol=1e-4, atol=1e-5)
-    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x), net(x))
+        # Without it, a move changes an answer by what the borders do alone.
+        by_borders = (untold(x.roll(2, dims=3)) - untold(x)).norm()
+        assert (moved - answer).norm() > 2 * by_borders
+        other = torch.rand(3, 1, 24, 17)
+        program = hnets.export.program(net, (2, 1, 20, 20)).module()
+        compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+        for form in (hnets.freeze(net), program, compiled):
+            torch.testing.assert_close(form(other), net(other), rtol=1e-4, atol=1e-5)
+            assert not torch.allclose(form(other), untold(other), rtol=1e-3)

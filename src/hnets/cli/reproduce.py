@@ -90,9 +90,6 @@ def beyond(
     results, console = _results(chosen, train, seeds, changes, out, resume, device)
     console.print(table.rich_table(results))
     console.print(table.NOTE, highlight=False)
-    missing = [name for name in chosen if name not in results]
-    if missing:
-        console.print(f"No results ship of {', '.join(missing)}; --train trains them.")
     _write(page, console)
 
 
@@ -110,7 +107,11 @@ def choices(
         Path | None, typer.Option(help="Put the tables into a page too, between marks for them.")
     ] = None,
 ) -> None:
-    """Which nonlinearity, filters, rings and orders: one network, one choice changed at a time."""
+    """What nonlinearity, filters, phases, rings and orders are worth, changed one at a time.
+
+    With --train all 14 networks are trained again, side by side on a GPU, for some minutes. What
+    ships is of two seeds: --seeds 2.
+    """
     from rich.console import Console
 
     from hnets import inspect

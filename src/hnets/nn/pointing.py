@@ -26,12 +26,20 @@ class PointingBias(nn.Module):
 
     Args:
         streams: layout of what it is added to.
+        device: where the parameters are made.
+        dtype: type of the parameters.
     """
 
-    def __init__(self, streams: StreamsLike) -> None:
+    def __init__(
+        self,
+        streams: StreamsLike,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.in_streams = self.out_streams = Streams(streams)
-        self.weight = nn.Parameter(torch.empty(self.in_streams.channels))
+        channels = self.in_streams.channels
+        self.weight = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -41,6 +49,11 @@ class PointingBias(nn.Module):
     def forward(self, x: Tensor, direction: Tensor) -> Tensor:
         """Streams ``(batch, channels, height, width)`` and directions ``(batch, 2)``."""
         self.in_streams.check(x, "PointingBias")
+        if direction.shape != (x.shape[0], 2):
+            raise ValueError(
+                f"PointingBias expects a direction for each picture, of shape ({x.shape[0]}, 2), "
+                f"got {tuple(direction.shape)}"
+            )
         bias = F.pointing(self.weight, direction.to(self.weight.dtype), self.in_streams)
         return x + bias[:, :, None, None].to(x.dtype)
 

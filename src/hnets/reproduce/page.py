@@ -48,14 +48,11 @@ def page() -> str:
     if found is not None:
         parts += _ablation(found, digits)
     parts += ["## Table 2: boundaries in photographs", table2.NOTE, table2.markdown(photographs)]
-    later = {row.recipe: found for row in BEYOND if (found := store.read(row.recipe)) is not None}
-    past = {name: result for name, result in later.items() if name not in digits}
-    if past:
-        parts += ["## Past the paper", beyond.NOTE, beyond.markdown(later)]
+    past = {row.recipe: store.read(row.recipe) for row in BEYOND if row.recipe}
+    parts += ["## Past the paper", beyond.NOTE, beyond.markdown(past)]
     parts += ["## How the numbers were made"]
     parts += [_provenance({**digits, **past}, "rotmnist-r"), _provenance(photographs, "BSDS500")]
-    recipes = [*(row.recipe for row in (*TABLE1, *TABLE2) if row.recipe), *past]
-    parts += [part for name in recipes for part in _recipe(name)]
+    parts += [part for name in {**digits, **photographs, **past} for part in _recipe(name)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -96,8 +96,7 @@ def _keeping_centre(images: Tensor, changes: Tensor) -> Tensor:
     height, width = images.shape[2:]
     a, b, x, c, d, y = changes[:, :6].unbind(1)
     # The nearest matrix that only turns and mirrors, [[u, v], [−sv, su]], in pixels.
-    mirrored = (a * d < b * c).to(a.dtype)
-    s = 1 - 2 * mirrored
+    s = 1 - 2 * (a * d < b * c).to(a.dtype)
     u, v = a + s * d, b * (width / height) - s * c * (height / width)
     length = torch.hypot(u, v)
     u, v = u / length, v / length
