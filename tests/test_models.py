@@ -94,6 +94,13 @@ def test_unknown_names_get_advice(name: str, advice: str) -> None:
     assert advice in str(caught.value)
 
 
+def test_unknown_options_get_advice() -> None:
+    with pytest.raises(TypeError, match="has no option 'centre_of_mas'; did you mean centre_of_ma"):
+        hnets.create_model("hnet_fourier_tiny", centre_of_mas=True)
+    with pytest.raises(TypeError, match="hed has no option 'rings'; there is "):
+        hnets.create_model("hed", rings="exact")
+
+
 # What the paper compares with ---------------------------------------------------------------------
 
 

@@ -445,7 +445,7 @@ def test_what_is_wrong_with_a_checkpoint_is_one_line(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"model.name": "hnet_mnits"}, "no model is called 'hnet_mnits'; did you mean hnet_mnist?"),
-        ({"model.options": {"width": 3}}, r"\[model\] .*unexpected keyword argument 'width'"),
+        ({"model.options": {"width": 3}}, r"\[model\] .*z2cnn has no option 'width'; there is"),
         ({"data.name": "rotmnist-x"}, "there is no data set 'rotmnist-x'"),
         ({"data.train": "trian"}, "there is no split 'trian'"),
         ({"data.limit": 10**6}, "data.limit: expected at most the 1000 pictures"),

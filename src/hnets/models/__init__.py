@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 from torch import nn
@@ -37,9 +38,9 @@ __all__ = [
 
 _MODELS: dict[str, Callable[..., nn.Module]] = {
     "hnet_mnist": hnet_mnist,
-    "hnet_fourier_tiny": partial(hnet_fourier, "tiny"),
-    "hnet_fourier_small": partial(hnet_fourier, "small"),
-    "hnet_fourier_base": partial(hnet_fourier, "base"),
+    "hnet_fourier_tiny": partial(HNetFourier, "tiny"),
+    "hnet_fourier_small": partial(HNetFourier, "small"),
+    "hnet_fourier_base": partial(HNetFourier, "base"),
     "z2cnn": z2cnn,
     "p4cnn": p4cnn,
     "p4cnn_pooling": p4cnn_pooling,
@@ -59,11 +60,18 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Modu
     'HNetMNIST'
     """
     if name not in _MODELS:
-        near = difflib.get_close_matches(name.lower(), _MODELS, n=1, cutoff=0.3)
-        advice = f"did you mean {near[0]}?" if near else f"there is {', '.join(_MODELS)}"
-        raise ValueError(f"no model is called {name!r}; {advice}")
+        raise ValueError(f"no model is called {name!r}; {_advice(name, _MODELS)}")
+    known = signature(_MODELS[name]).parameters
+    for option in options:
+        if option not in known:
+            raise TypeError(f"{name} has no option {option!r}; {_advice(option, known)}")
     if not pretrained:
         return _MODELS[name](**options)
     model = _MODELS[name](**{**weights.describe(name)["options"], **options})
     weights.load_into(model, name)
     return model
+
+
+def _advice(given: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(given.lower(), known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}"
