@@ -40,6 +40,7 @@ BEYOND = (
     Row("hnet_fourier_tiny", None, "rotmnist-r-fourier-tiny"),
     Row("hnet_fourier_base", None, "rotmnist-r-fourier-base"),
     Row("hnet_fourier_base, augmented", None, "rotmnist-r-fourier-base-augmented"),
+    Row("hnet_fourier_base, augmented, pointing", None, "rotmnist-r-fourier-base-pointing"),
 )
 """Rotated MNIST past the paper: what others have published since, and the networks here."""
 
