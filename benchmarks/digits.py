@@ -17,7 +17,12 @@ from timing import interleaved
 from hnets.data import mnist, rotmnist
 from hnets.predict import DigitClassifier, as_digit
 
-NETWORKS = ("hnet_mnist", "hnet_fourier_tiny", "hnet_fourier_base")
+NETWORKS = (
+    "hnet_mnist",
+    "hnet_fourier_tiny",
+    "hnet_fourier_base",
+    "hnet_fourier_base_pointing",
+)
 ANGLES = 37
 
 
@@ -35,12 +40,12 @@ def main() -> None:
         for i, a in zip(others, angles, strict=True)
     ]
     right, classifiers = labels[others], {name: DigitClassifier(name) for name in NETWORKS}
-    print(f"{'':18}  error, %  6 and 9 mixed up")
+    print(f"{'':26}  error, %  6 and 9 mixed up")
     for name, classifier in classifiers.items():
         answers = classifier.probabilities(seen).argmax(1)
         wrong = answers != right
         mixed = wrong & np.isin(answers, (6, 9)) & np.isin(right, (6, 9))
-        print(f"{name:18}  {100 * wrong.mean():8.2f}  {mixed.sum():16d}")
+        print(f"{name:26}  {100 * wrong.mean():8.2f}  {mixed.sum():16d}")
     steps = {name: partial(each.probabilities, seen[:ANGLES]) for name, each in classifiers.items()}
     print(interleaved(steps, rounds=given.rounds, min_time=0.1).table(to=NETWORKS[0]))
 

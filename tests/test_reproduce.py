@@ -122,6 +122,7 @@ def test_the_ablation_has_every_method_and_more_pictures_help() -> None:
         ("hnet_mnist", "rotmnist-r-hnet", 1000),
         ("hnet_fourier_tiny", "rotmnist-r-fourier-tiny", 1000),
         ("hnet_fourier_base", "rotmnist-r-fourier-base-augmented", 200),
+        ("hnet_fourier_base_pointing", "rotmnist-r-fourier-base-pointing", 200),
     ],
 )
 def test_the_shipped_weights_have_the_error_that_their_card_says(

@@ -41,6 +41,7 @@ _MODELS: dict[str, Callable[..., nn.Module]] = {
     "hnet_fourier_tiny": partial(HNetFourier, "tiny"),
     "hnet_fourier_small": partial(HNetFourier, "small"),
     "hnet_fourier_base": partial(HNetFourier, "base"),
+    "hnet_fourier_base_pointing": partial(HNetFourier, "base", centre_of_mass=True),
     "z2cnn": z2cnn,
     "p4cnn": p4cnn,
     "p4cnn_pooling": p4cnn_pooling,
