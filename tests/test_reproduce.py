@@ -292,6 +292,15 @@ def test_table_and_ablation_from_what_ships(tmp_path: Path) -> None:
     assert (tmp_path / "here" / "ablation.png").stat().st_size > 10_000
 
 
+def test_a_table_that_was_trained_otherwise_says_so(tmp_path: Path) -> None:
+    changes = [part for change in SMALL for part in ("--set", change)]
+    arguments = ("reproduce", "table1", "--train", "--rows", "rotmnist-r-z2cnn", "--seeds", "1")
+    done = hnets_command(*arguments, *changes, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"Trained with {', '.join(SMALL)}, and not" in " ".join(done.stdout.split())
+    assert (tmp_path / "runs" / "table1" / "rotmnist-r-z2cnn.json").is_file()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -299,6 +308,8 @@ def test_table_and_ablation_from_what_ships(tmp_path: Path) -> None:
         ("table1 --seeds 0", "expected a whole number from 1 to 100, got '0'"),
         ("ablation --sizes 5,x", "expected a whole number from 10 to 12000, got '5'"),
         ("table1 --train --set training.epoch=3", "did you mean 'training.epochs'"),
+        ("beyond --set training.epochs=3", "--set: expected together with --train"),
+        ("choices --resume", "--resume: expected together with --train"),
         ("table2x", "No such command"),
     ],
 )

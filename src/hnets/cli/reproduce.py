@@ -62,6 +62,7 @@ def table1(
     results, console = _results(chosen, train, seeds, changes, out, resume, device)
     console.print(table.rich_table(results))
     console.print(table.NOTE, highlight=False)
+    _say_changes(changes, console)
     _write(page, console)
 
 
@@ -90,6 +91,7 @@ def beyond(
     results, console = _results(chosen, train, seeds, changes, out, resume, device)
     console.print(table.rich_table(results))
     console.print(table.NOTE, highlight=False)
+    _say_changes(changes, console)
     _write(page, console)
 
 
@@ -120,6 +122,7 @@ def choices(
     from hnets.reproduce import store
     from hnets.train import joined, read_recipe
 
+    _check_train(train, changes, resume)
     console, leads = Console(), True
     if page is not None:  # before any work: can it be written, and is there something to draw with?
         study.check_page(page)
@@ -137,6 +140,7 @@ def choices(
     else:
         result = study.shipped()
     console.print(study.rich_table(result))
+    _say_changes(changes, console)
     if page is not None and leads:
         for path in study.write_page(page, result):
             console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
@@ -171,6 +175,7 @@ def table2(
     results, console = _results(chosen, train, seeds, changes, out, resume, device, thresholds)
     console.print(table.rich_table(results))
     console.print(table.NOTE, highlight=False)
+    _say_changes(changes, console)
     _write(page, console)
 
 
@@ -196,6 +201,7 @@ def ablation(
     from hnets.reproduce import store
     from hnets.train import joined, read_recipe
 
+    _check_train(train, changes, resume)
     with inspect.style():  # is there something to draw with?
         pass
     wanted = _numbers(sizes)
@@ -214,6 +220,7 @@ def ablation(
         make_folder(out)
     curves = study.curves(result, full)
     console.print(study.rich_table(curves))
+    _say_changes(changes, console)
     path = inspect.save(study.figure(curves), out / "ablation.png")
     console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     _write(page, console)
@@ -259,6 +266,7 @@ def _results(
     from hnets.reproduce import store
     from hnets.train import joined, read_recipe
 
+    _check_train(train, changes, resume)
     if not train:
         found = {name: store.read(name) for name in chosen}
         return {name: result for name, result in found.items() if result is not None}, Console()
@@ -275,6 +283,21 @@ def _results(
         if thresholds and team.leads:
             results = paper.score_results(results, out, team.device, thresholds, console)
     return results, console
+
+
+def _check_train(train: bool, changes: list[str] | None, resume: bool) -> None:
+    """What ships was trained by the recipes as they are: refuse what would change nothing."""
+    for given, option in ((changes, "--set"), (resume, "--resume")):
+        if given and not train:
+            raise typer.BadParameter(
+                "expected together with --train, got it alone; add --train", param_hint=option
+            )
+
+
+def _say_changes(changes: list[str] | None, console: Console) -> None:
+    if changes:
+        told = f"Trained with {', '.join(changes)}, and not by the recipes as they ship."
+        console.print(told, markup=False, highlight=False)
 
 
 def _write(page: Path | None, console: Console) -> None:
