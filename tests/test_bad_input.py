@@ -101,6 +101,7 @@ def test_wrong_ranks_are_named(shape: tuple[int, ...]) -> None:
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding_mode="wrap"), ["reflect", "'wrap'"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, rings="round"), ["gaussian", "'round'"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, phase="all"), ['"ring"', "'all'"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, share="False"), ["share is True or", "'False'"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, combine="mean"), ['"stack"', "'mean'"]),
         (lambda: hnn.HConv2d("3x0r", "8x2", 3), ["order 2", "kernel_size=5 would do"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, rings="gaussian", sigma=0), ["sigma", "got 0"]),

@@ -10,7 +10,7 @@ import hnets
 SOURCE = Path(hnets.__file__).parent
 LAYERS = [
     ["errors"],
-    ["files", "streams"],
+    ["devices", "files", "streams"],
     ["basis", "pictures", "weights"],
     ["paths", "data"],
     ["initialisation", "functional", "metrics"],

@@ -1,6 +1,7 @@
 """The paper's networks for digits: their numbers, and that their answers do not turn."""
 
 import copy
+import math
 import pickle
 import sys
 from collections.abc import Callable
@@ -97,8 +98,33 @@ def test_unknown_names_get_advice(name: str, advice: str) -> None:
 def test_unknown_options_get_advice() -> None:
     with pytest.raises(TypeError, match="has no option 'centre_of_mas'; did you mean centre_of_ma"):
         hnets.create_model("hnet_fourier_tiny", centre_of_mas=True)
-    with pytest.raises(TypeError, match="hed has no option 'rings'; there is "):
-        hnets.create_model("hed", rings="exact")
+    with pytest.raises(TypeError, match="z2cnn has no option 'rings'; there is in_channels, cla"):
+        hnets.create_model("z2cnn", rings="exact")
+    with pytest.raises(TypeError, match="hdsn has no option 'classes'; it has none"):
+        hnets.create_model("hdsn", classes=3)
+
+
+@pytest.mark.parametrize("name", [*LAYERS, "hnet_fourier_tiny"])
+@pytest.mark.parametrize("option", ["in_channels", "classes"])
+@pytest.mark.parametrize("value", [0, -1, 2.5, "3", True])
+def test_what_counts_is_a_whole_number(name: str, option: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"^{option} is a whole number from 1, got {value!r}$"):
+        hnets.create_model(name, **{option: value})
+
+
+@pytest.mark.parametrize("name", ["z2cnn", "p4cnn", "p4cnn_pooling", "hnet_fourier_tiny"])
+@pytest.mark.parametrize("value", [-0.1, 1, math.nan, "0.3", True])
+def test_dropout_is_a_probability(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"^dropout is a probability .*, got {value!r}$"):
+        hnets.create_model(name, dropout=value)
+
+
+@pytest.mark.parametrize("option", ["share", "centre_of_mass", "pretrained"])
+@pytest.mark.parametrize("value", ["False", "true", 0])
+def test_a_text_does_not_switch_an_option_on(option: str, value: object) -> None:
+    said = rf"^{option} is True or False \(in a recipe, true or false\), got {value!r}$"
+    with pytest.raises(ValueError, match=said):
+        hnets.create_model("hnet_fourier_tiny", **{option: value})
 
 
 # What the paper compares with ---------------------------------------------------------------------

@@ -2,16 +2,19 @@
 
 import copy
 import math
+import re
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor, nn
 
 import hnets
 from hnets import Streams
 from hnets import functional as F
 from hnets import nn as hnn
+from hnets.testing import assert_equivariant
 
 
 @given(theta=st.floats(0, 2 * math.pi), x=st.floats(-5, 5), y=st.floats(-5, 5))
@@ -47,6 +50,31 @@ def test_a_direction_for_another_number_of_pictures_is_refused() -> None:
     assert bias.weight.dtype == torch.float64
     with pytest.raises(ValueError, match=r"of shape \(3, 2\), .*got \(2, 2\)"):
         bias(torch.zeros(3, 3, 8, 8), torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 8), (1, 2, 3, 8, 8)])
+def test_what_is_no_batch_of_pictures_is_refused(shape: tuple[int, ...]) -> None:
+    said = rf"shape \(batch, channels, height, width\), got {re.escape(str(shape))}"
+    with pytest.raises(ValueError, match=f"PointingBias expects an input of {said}"):
+        hnn.PointingBias("1x0r + 1x1")(torch.zeros(shape), torch.rand(shape[0], 2))
+    net = hnets.models.hnet_fourier("tiny", centre_of_mass=True)
+    for find in (F.centre_of_mass, F.mass_direction, net):
+        with pytest.raises(ValueError, match=f"a centre of mass is that of pictures of {said}"):
+            find(torch.zeros(shape))
+
+
+def test_a_bias_is_as_equivariant_as_what_finds_its_direction() -> None:
+    class Told(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = hnn.PointingBias("1x0r + 1x1 + 1x-2")
+
+        def forward(self, x: Tensor) -> Tensor:
+            maps = torch.cat([x, x.new_zeros(len(x), 4, *x.shape[2:])], dim=1)
+            told: Tensor = self.bias(maps, F.mass_direction(x.abs()))
+            return told
+
+    assert_equivariant(Told(), in_streams="1x0r", size=32)
 
 
 def test_a_network_that_is_told_of_the_centre_of_mass_is_as_equivariant() -> None:

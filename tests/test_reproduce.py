@@ -21,7 +21,7 @@ from hnets.reproduce import ablation, beyond, choices, store, table1
 from hnets.train import Recipe, Team, read_recipe, shipped_recipes
 from hnets.train.classification import errors
 from hnets.train.record import summarise
-from hnets.train.svm import train_svm
+from hnets.train.svm import check_svm, train_svm
 
 TEAM = Team(0, 1, torch.device("cpu"))
 ROOT = Path(__file__).parents[1]
@@ -167,6 +167,15 @@ def test_rows_are_trained_again_and_kept_when_they_are_done(tmp_path: Path) -> N
     assert [seed["errors"] for seed in seeds[:2]] == [seed["errors"] for seed in result["seeds"]]
 
 
+def test_all_rows_are_looked_at_before_the_first_is_trained(tmp_path: Path) -> None:
+    changes = [*SMALL, "model.options.dropout=0.1"]
+    names = ("rotmnist-r-z2cnn", "rotmnist-r-hnet")
+    recipes = {name: read_recipe(name, changes) for name in names}
+    with pytest.raises(InputError, match="hnet_mnist has no option 'dropout'"):
+        reproduce.train_recipes(recipes, 1, tmp_path, TEAM, False, quiet())
+    assert not list(tmp_path.iterdir())
+
+
 def test_past_the_paper_has_recipes_and_what_others_published() -> None:
     rows = {row.method: row for row in reproduce.BEYOND}
     assert {row.recipe for row in rows.values() if row.recipe} <= set(shipped_recipes())
@@ -243,7 +252,8 @@ def test_the_support_vector_machine_is_that_of_scikit_learn() -> None:
     from sklearn.svm import SVC
 
     recipe = read_recipe("rotmnist-r-svm", ["data.name=digits-r", "data.limit=300"])
-    result = train_svm(recipe)
+    result = train_svm(recipe, "mine")
+    assert result["name"] == "mine"
     options = recipe.model.options
     train, test = load("digits-r", "train+val").subset(300), load("digits-r", "test")
     machine = SVC(C=options["C"], gamma=options["gamma"], kernel="rbf")
@@ -254,6 +264,17 @@ def test_the_support_vector_machine_is_that_of_scikit_learn() -> None:
     wrong = dataclasses.replace(recipe.model, options={"C": 1.0})
     with pytest.raises(InputError, match="an svm has the options C and gamma"):
         train_svm(dataclasses.replace(recipe, model=wrong))
+
+
+@pytest.mark.parametrize("option", ["C", "gamma"])
+@pytest.mark.parametrize("value", ["foo", "-1", "0", "nan", "inf", "true"])
+def test_the_options_of_the_support_vector_machine_are_numbers_above_0(
+    option: str, value: str
+) -> None:
+    recipe = read_recipe("rotmnist-r-svm", [f"model.options.{option}={value}"])
+    for use in (check_svm, train_svm):
+        with pytest.raises(InputError, match=f"^model.options.{option}: expected a number above 0"):
+            use(recipe)
 
 
 def test_the_table_fits_a_terminal_of_eighty_columns() -> None:
@@ -306,7 +327,9 @@ def test_a_table_that_was_trained_otherwise_says_so(tmp_path: Path) -> None:
     [
         ("table1 --rows zebra", "expected recipes of the table .*got 'zebra'"),
         ("table1 --seeds 0", "expected a whole number from 1 to 100, got '0'"),
-        ("ablation --sizes 5,x", "expected a whole number from 10 to 12000, got '5'"),
+        ("ablation --train --sizes 5,x", "--sizes: expected a whole number from 10 to .*got '5'"),
+        ("ablation --sizes 100", "--sizes: expected together with --train"),
+        ("table1 --page .", "--page: expected a file to write, got the folder"),
         ("table1 --train --set training.epoch=3", "did you mean 'training.epochs'"),
         ("beyond --set training.epochs=3", "--set: expected together with --train"),
         ("choices --resume", "--resume: expected together with --train"),

@@ -22,11 +22,19 @@ from hnets import nn as hnn
 from hnets.errors import InputError
 from hnets.functional import rotate_pixels
 from hnets.models import create_model
-from hnets.train import Diverged, Recipe, Run, Unwritable, joined, train, train_recipe
+from hnets.train import (
+    Diverged,
+    Recipe,
+    Run,
+    Unwritable,
+    check_recipe,
+    joined,
+    train,
+    train_recipe,
+)
 from hnets.train import checkpoint as checkpoints
 from hnets.train.classification import Classification, errors
 from hnets.train.examples import load
-from hnets.train.job import Job
 from hnets.train.learner import Learner
 from hnets.train.parallel import Team
 from hnets.train.recipe import Schedule
@@ -465,6 +473,11 @@ def test_what_a_recipe_asks_for_has_to_exist(changes: dict[str, object], message
             "batches of 1 with pictures of 1×28×28: .* more",
         ),
         ({"data.size": 2, "data.name": "shapes"}, "with pictures of 1×2×2: .* too small"),
+        ({"data.test": "tset"}, "there is no split 'tset'"),
+        (
+            {"model.options.classes": 5},
+            "model.options.classes: expected 10, as the data say, got 5",
+        ),
     ],
 )
 def test_what_the_first_step_would_say_is_said_before(
@@ -478,7 +491,30 @@ def test_what_the_first_step_would_say_is_said_before(
             Image.new("L", (16, 16), 20 * number).save(folder / f"{number}.png")
     recipe = tiny(model__name="hnet_fourier_tiny", data__limit=0).replace(changes)
     with pytest.raises(InputError, match=message):
-        Job("shapes", recipe, 1, tmp_path / "run").check()
+        check_recipe(recipe)
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("tpu", "expected a device such as cpu or cuda, got 'tpu'"),
+        ("meta", "cannot compute on 'meta'"),
+        ("cuda:99", "cannot compute on 'cuda:99'"),
+    ],
+)
+def test_a_device_that_cannot_compute_is_named(device: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught, joined(device):
+        pass
+    assert "\n" not in str(caught.value)
+
+
+def test_an_environment_that_names_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "x")
+    with (
+        pytest.raises(InputError, match=r"WORLD_SIZE .*: expected a whole number, got 'x'"),
+        joined(),
+    ):
+        pass
 
 
 def test_a_recipe_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:

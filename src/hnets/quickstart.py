@@ -114,7 +114,8 @@ def quickstart(out: Path, epochs: int, seed: int, console: Console) -> Path:
             "An H-Net (hnet_mnist) and a plain CNN (z2cnn) learn to read 1,000 handwritten digits, "
             f"all upright. This takes {_time(epochs, team.device)}.",
         )
-        with watching(list(runs.values()), console) as watch:
+        named = {run.recipe.model.name: [run] for run in runs.values()}
+        with watching(named, console) as watch:
             finished = train(list(runs.values()), team, watch=watch)
         _say(console, f"Now {len(test)} digits that they have not seen, turned all round:")
         with console.status("asking both networks"):

@@ -58,6 +58,7 @@ def table1(
     from hnets import reproduce as paper
     from hnets.reproduce import table1 as table
 
+    _check_page(page)
     chosen = _chosen(rows, [row.recipe for row in paper.TABLE1 if row.recipe])
     results, console = _results(chosen, train, seeds, changes, out, resume, device)
     console.print(table.rich_table(results))
@@ -87,6 +88,7 @@ def beyond(
     from hnets import reproduce as paper
     from hnets.reproduce import beyond as table
 
+    _check_page(page)
     chosen = _chosen(rows, [row.recipe for row in paper.BEYOND if row.recipe])
     results, console = _results(chosen, train, seeds, changes, out, resume, device)
     console.print(table.rich_table(results))
@@ -171,6 +173,7 @@ def table2(
     from hnets import reproduce as paper
     from hnets.reproduce import table2 as table
 
+    _check_page(page)
     chosen = _chosen(rows, [row.recipe for row in paper.TABLE2 if row.recipe])
     results, console = _results(chosen, train, seeds, changes, out, resume, device, thresholds)
     console.print(table.rich_table(results))
@@ -183,8 +186,12 @@ def table2(
 def ablation(
     train: Train = False,
     sizes: Annotated[
-        str, typer.Option(help="Numbers of training pictures, with commas between.")
-    ] = "500,1000,2000,4000,8000",
+        str,
+        typer.Option(
+            help="Numbers of training pictures, with commas between, for --train; else from 500 "
+            "to 8,000, each twice the one before.",
+        ),
+    ] = "",
     seeds: Seeds = 3,
     changes: Changes = None,
     out: Annotated[Path, typer.Option(help="Folder for what is written.")] = Path("runs/ablation"),
@@ -201,10 +208,11 @@ def ablation(
     from hnets.reproduce import store
     from hnets.train import joined, read_recipe
 
-    _check_train(train, changes, resume)
+    _check_train(train, changes, resume, sizes)
+    _check_page(page)
     with inspect.style():  # is there something to draw with?
         pass
-    wanted = _numbers(sizes)
+    wanted = _numbers(sizes) if sizes else paper.SIZES
     full = {name: store.read(name) for name in paper.METHODS.values()}
     console = Console()
     if train:
@@ -285,13 +293,25 @@ def _results(
     return results, console
 
 
-def _check_train(train: bool, changes: list[str] | None, resume: bool) -> None:
+def _check_train(train: bool, changes: list[str] | None, resume: bool, sizes: str = "") -> None:
     """What ships was trained by the recipes as they are: refuse what would change nothing."""
-    for given, option in ((changes, "--set"), (resume, "--resume")):
+    for given, option in ((changes, "--set"), (resume, "--resume"), (sizes, "--sizes")):
         if given and not train:
             raise typer.BadParameter(
                 "expected together with --train, got it alone; add --train", param_hint=option
             )
+
+
+def _check_page(page: Path | None) -> None:
+    """See that a page can be written, before any work is done for it."""
+    if page is None:
+        return
+    make_folder(page.parent, "--page")
+    if page.is_dir():
+        raise typer.BadParameter(
+            f"expected a file to write, got the folder {str(page)!r}; name one in it",
+            param_hint="--page",
+        )
 
 
 def _say_changes(changes: list[str] | None, console: Console) -> None:
@@ -320,4 +340,7 @@ def _chosen(text: str, known: list[str]) -> list[str]:
 
 def _numbers(text: str) -> tuple[int, ...]:
     parse = whole(10, 12000)
-    return tuple(parse(part.strip()) for part in text.split(","))
+    try:
+        return tuple(parse(part.strip()) for part in text.split(","))
+    except typer.BadParameter as error:
+        raise typer.BadParameter(error.message, param_hint="--sizes") from None

@@ -131,7 +131,7 @@ def search(
         best = protocol.best_of(found)
         final = protocol.best_recipe(chosen, best)
         runs = engine.seeds_of(final, seeds, folder / f"trial-{best.number}")
-        with engine.watching(runs, console, name) as watch:
+        with engine.watching({name: runs}, console) as watch:
             # What an earlier call has trained of it is not trained again.
             result = engine.train_recipe(final, runs, team, folder, True, watch, name)
     console.print(_table(protocol.ranked(found)[:SHOWN]))

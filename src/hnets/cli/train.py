@@ -53,11 +53,16 @@ def train(
         _list()
         return
     job = engine.Job.begin(recipe, changes or [], seeds, out, resume)
-    job.check()
+    engine.check_recipe(job.recipe)
     make_folder(job.folder)
     with engine.joined(device) as team:
         console = Console(quiet=not team.leads)
-        result = job.run(team, resume, console)
+        try:
+            result = job.run(team, resume, console)
+        except KeyboardInterrupt:
+            go_on = f"to go on from the last checkpoint: hnets train --resume --out {job.folder}"
+            console.print(go_on, markup=False, highlight=False, soft_wrap=True)
+            raise
     for split, found in result["summary"].items():
         console.print(f"{split:>10} error  {engine.mean_and_spread(found)} %", highlight=False)
     console.print(f"wrote {job.folder / 'result.json'}", markup=False, highlight=False)

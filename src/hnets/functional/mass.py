@@ -15,6 +15,11 @@ _SMALL = 1e-6
 
 def centre_of_mass(images: Tensor) -> Tensor:
     """``(batch, 2)``: how far right of the middle and above it, in pixels; 0 for black pictures."""
+    if images.dim() != 4:
+        raise ValueError(
+            "a centre of mass is that of pictures of shape (batch, channels, height, width), "
+            f"got {tuple(images.shape)}"
+        )
     height, width = images.shape[2:]
     columns, rows = images.sum((1, 2)), images.sum((1, 3))
     right = torch.arange(width, device=images.device, dtype=images.dtype) - (width - 1) / 2

@@ -16,6 +16,7 @@ from hnets.models.fourier import HNetFourier, hnet_fourier
 from hnets.models.mnist import HNetMNIST, hnet_mnist
 from hnets.models.p4cnn import P4CNN, P4CNNPooling, p4cnn, p4cnn_pooling
 from hnets.models.z2cnn import Z2CNN, z2cnn
+from hnets.nn.checks import flag
 
 __all__ = [
     "HDSN",
@@ -66,7 +67,7 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Modu
     for option in options:
         if option not in known:
             raise TypeError(f"{name} has no option {option!r}; {_advice(option, known)}")
-    if not pretrained:
+    if not flag(pretrained, "pretrained"):
         return _MODELS[name](**options)
     model = _MODELS[name](**{**weights.describe(name)["options"], **options})
     weights.load_into(model, name)
@@ -75,4 +76,7 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Modu
 
 def _advice(given: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(given.lower(), known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}"
+    if near:
+        return f"did you mean {near[0]}?"
+    names = ", ".join(known)
+    return f"there is {names}" if names else "it has none"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings
-from hnets.nn.checks import whole
+from hnets.nn.checks import flag, probability, whole
 from hnets.paths import Phase
 from hnets.streams import Stream, Streams
 
@@ -86,8 +86,10 @@ class HNetFourier(nn.Module):
         chosen = SIZES[size]
         self.in_channels, classes = whole(in_channels, "in_channels"), whole(classes, "classes")
         orders = chosen.orders if orders is None else whole(orders, "orders")
-        share = chosen.share if share is None else share
+        share = chosen.share if share is None else flag(share, "share")
         phase = chosen.phase if phase is None else phase
+        dropout = probability(dropout, "dropout")
+        self.centre_of_mass = flag(centre_of_mass, "centre_of_mass")
         streams, layers = Streams(f"{in_channels}x0r"), list[nn.Module]()
         widths = zip(chosen.kernels, chosen.fields, strict=True)
         for number, (kernel, width) in enumerate(widths, start=1):
@@ -108,7 +110,6 @@ class HNetFourier(nn.Module):
             layers.append(layer)
             streams = act.out_streams
         self.layers = nn.Sequential(*layers)
-        self.centre_of_mass = centre_of_mass
         self.magnitude = hnn.Magnitude(streams)
         fields = self.magnitude.out_streams.fields
         self.head = nn.Sequential(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from hnets import nn as hnn
 from hnets.basis import Rings
+from hnets.nn.checks import whole
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["HNetMNIST", "InvariantLogits", "hnet_mnist"]
@@ -28,7 +29,7 @@ class HNetMNIST(nn.Module):
 
     def __init__(self, in_channels: int = 1, classes: int = 10, rings: Rings = "exact") -> None:
         super().__init__()
-        self.in_channels = in_channels
+        self.in_channels, classes = whole(in_channels, "in_channels"), whole(classes, "classes")
         conv = partial(hnn.HConv2d, kernel_size=5, padding="same", rings=rings)
         streams = Streams(f"{in_channels}x0r")
         layers = []

@@ -134,7 +134,7 @@ class P4CNN(SevenLayers):
             )
             for number in range(1, 7)
         ]
-        last = P4Conv2d(WIDTH, classes, 4, pool=True)
+        last = P4Conv2d(WIDTH, whole(classes, "classes"), 4, pool=True)
         super().__init__(in_channels, [*body, last], lambda: P4BatchNorm2d(WIDTH), dropout)
 
 
@@ -153,7 +153,7 @@ class P4CNNPooling(SevenLayers):
             )
             for number in range(1, 7)
         ]  # fmt: skip
-        last = P4Conv2d(WIDTH_POOLED, classes, 4, lift=True, pool=True)
+        last = P4Conv2d(WIDTH_POOLED, whole(classes, "classes"), 4, lift=True, pool=True)
         super().__init__(in_channels, [*body, last], lambda: nn.BatchNorm2d(WIDTH_POOLED), dropout)
 
 

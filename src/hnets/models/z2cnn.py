@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor, nn
 
 from hnets import nn as hnn
-from hnets.nn.checks import picture
+from hnets.nn.checks import picture, probability, whole
 
 __all__ = ["Z2CNN", "SevenLayers", "has_bias", "z2cnn"]
 
@@ -36,7 +36,7 @@ class SevenLayers(nn.Module):
         dropout: float,
     ) -> None:
         super().__init__()
-        self.in_channels = in_channels
+        self.in_channels, dropout = in_channels, probability(dropout, "dropout")
         *body, last = convolutions
         layers = []
         for number, conv in enumerate(body, start=1):
@@ -73,6 +73,7 @@ class Z2CNN(SevenLayers):
     """Six 3×3 layers of 20 maps and a 4×4 one; 21,570 parameters as the paper counts them."""
 
     def __init__(self, in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> None:
+        in_channels, classes = whole(in_channels, "in_channels"), whole(classes, "classes")
         body = [
             _conv(in_channels if number == 1 else WIDTH, WIDTH, 3, has_bias(number))
             for number in range(1, 7)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
+from hnets.nn.checks import probability
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["Gated", "HDropout2d", "ModAct", "ModReLU"]
@@ -105,10 +106,8 @@ class HDropout2d(nn.Module):
 
     def __init__(self, streams: StreamsLike, p: float = 0.5) -> None:
         super().__init__()
-        if not 0 <= p < 1:
-            raise ValueError(f"p is a probability from 0 up to but not including 1, got {p}")
         self.in_streams = self.out_streams = Streams(streams)
-        self.p = p
+        self.p = probability(p, "p")
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop channels in training; nothing otherwise."""

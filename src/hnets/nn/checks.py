@@ -9,18 +9,32 @@ from torch import Tensor
 
 from hnets.streams import Stream, Streams, StreamsLike
 
-__all__ = ["highest_order", "picture", "rank", "whole"]
+__all__ = ["flag", "highest_order", "picture", "probability", "rank", "whole"]
 
 
 def whole(value: SupportsIndex, name: str) -> int:
-    """The value of an argument that counts pixels."""
+    """The value of an argument that counts something, such as pixels or classes."""
     try:
-        number = operator.index(value)
+        number = 0 if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = 0
     if number < 1:
         raise ValueError(f"{name} is a whole number from 1, got {value!r}")
     return number
+
+
+def flag(value: object, name: str) -> bool:
+    """The value of an argument that is on or off; a text, even "False", would count as on."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is True or False (in a recipe, true or false), got {value!r}")
+    return value
+
+
+def probability(value: object, name: str) -> float:
+    """The value of an argument that says how often something is left out."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ValueError(f"{name} is a probability from 0 up to but not including 1, got {value!r}")
+    return value
 
 
 def rank(x: Tensor, who: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.basis import Rings
-from hnets.nn.checks import rank, whole
+from hnets.nn.checks import flag, rank, whole
 from hnets.nn.filters import Combine, HarmonicFilters
 from hnets.paths import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
@@ -88,6 +88,7 @@ class HConv2d(nn.Module):
         self.out_streams = out * (len(self.in_streams) if combine == "stack" else 1)
         self.padding = _padding(padding, self.kernel_size, self.dilation)
         self.padding_mode, self.combine = padding_mode, combine
+        share, conjugate = flag(share, "share"), flag(conjugate, "conjugate")
         spec = KernelSpec(self.kernel_size, rings, sigma, phase, share, conjugate)
         self.filters = HarmonicFilters(self.in_streams, out, spec, combine, device, dtype)
 

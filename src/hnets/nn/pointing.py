@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
+from hnets.nn.checks import rank
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["PointingBias"]
@@ -23,6 +24,9 @@ class PointingBias(nn.Module):
     >>> picture, maps = torch.rand(2, 1, 28, 28), torch.randn(2, 20, 28, 28)
     >>> bias(maps, F.mass_direction(picture)).shape
     torch.Size([2, 20, 28, 28])
+
+    `hnets.testing.assert_equivariant` gives one input: test a module around it that takes the
+    picture and finds the direction itself, as `hnets.models.HNetFourier` does.
 
     Args:
         streams: layout of what it is added to.
@@ -48,6 +52,7 @@ class PointingBias(nn.Module):
 
     def forward(self, x: Tensor, direction: Tensor) -> Tensor:
         """Streams ``(batch, channels, height, width)`` and directions ``(batch, 2)``."""
+        rank(x, "PointingBias")
         self.in_streams.check(x, "PointingBias")
         if direction.shape != (x.shape[0], 2):
             raise ValueError(

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
 from hnets.models import create_model
@@ -70,7 +71,7 @@ class BoundaryDetector:
                 f"BoundaryDetector expects an H-DSN or an HED of hnets.models, got a "
                 f"{type(net).__name__}"
             )
-        place = _device(device)
+        place = usable(device)
         self.model = cast(SideNetwork, freeze(net)).to(place)
         step = 2 ** (len(self.model.stages) - 1)
         self._view = View(reach(self.model), step, place)
@@ -150,19 +151,6 @@ class BoundaryDetector:
         image = colours(picture, name)
         with torch.inference_mode():
             return answer(network, finish, image, scales, self._view)
-
-
-def _device(given: torch.device | str) -> torch.device:
-    try:
-        place = torch.device(given)
-    except RuntimeError:
-        raise InputError(f"expected a device such as cpu or cuda, got {given!r}") from None
-    try:
-        torch.empty(1, device=place)
-    except (RuntimeError, AssertionError) as error:  # the latter from torch without CUDA
-        reason = str(error).splitlines()[0]
-        raise InputError(f"cannot compute on {str(given)!r} ({reason}); use cpu") from None
-    return place
 
 
 def _angles(maps: Floats) -> Floats:

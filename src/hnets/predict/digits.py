@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
+from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
 from hnets.models import create_model
@@ -102,7 +103,7 @@ class DigitClassifier:
         self, model: nn.Module | str = DEFAULT, device: torch.device | str = "cpu"
     ) -> None:
         net = _named(model) if isinstance(model, str) else model
-        self.device = torch.device(device)
+        self.device = usable(device)
         self.model = freeze(net).to(self.device)
 
     def classify(self, images: Iterable[Picture]) -> list[DigitPrediction]:

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-__all__ = ["METHODS", "NAME", "SIZES", "curves", "figure", "rich_table", "train_ablation"]
+__all__ = [
+    "METHODS",
+    "NAME",
+    "SIZES",
+    "curves",
+    "figure",
+    "rich_table",
+    "shipped",
+    "train_ablation",
+]
 
 NAME = "ablation"
 METHODS = {

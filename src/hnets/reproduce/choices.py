@@ -16,8 +16,6 @@ from hnets.reproduce import store
 from hnets.reproduce.store import Result
 from hnets.reproduce.training import train_recipes
 from hnets.train import Recipe, Team, mean_and_spread
-from hnets.train.examples import examples, load
-from hnets.train.loop import build
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,9 +107,6 @@ def train_choices(
         if not _is_middle(choice)
     }
     wanted = {MIDDLE_NAME: recipe, **wanted}
-    data = load(recipe.data, recipe.data.train)
-    for each in wanted.values():  # before any work: can all of them be built?
-        build(each, each.training.seed, examples(each, data))
     results = train_recipes(wanted, seeds, out, team, resume, console)
     return {
         "recipe": recipe.to_dict(),

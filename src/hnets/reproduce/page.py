@@ -85,10 +85,10 @@ def _provenance(full: dict[str, Result | None], data: str) -> str:
         if result is None:
             continue
         spent = max(seed["seconds"] for seed in result["seeds"])
-        told = result["versions"]
+        told, changed = result["versions"], "+" if result["commit"].endswith("+") else ""
         lines.append(
             f"| {name} | {len(result['seeds'])} | {told['device']} | {told['torch']} | "
-            f"{result['commit'][:10]} | {spent:,.0f} |"
+            f"{result['commit'][:10]}{changed} | {spent:,.0f} |"
         )
     hashes = {
         split: told["sha256"]
@@ -99,7 +99,7 @@ def _provenance(full: dict[str, Result | None], data: str) -> str:
     listed = ", ".join(f"{split} `{value[:16]}…`" for split, value in sorted(hashes.items()))
     together = (
         "Recipes that train side by side share a GPU, so a row's seconds are not the cost of the "
-        "row alone."
+        "row alone. A + stands behind a commit if files had been changed since."
     )
     return "\n".join(lines) + f"\n\n{together} SHA-256 of {data}: {listed}."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hnets.reproduce.rows import TABLE1, Row
@@ -34,7 +34,7 @@ def cells(row: Row, result: Result | None) -> tuple[str, str, str, str, str]:
     return row.method, parameters, published, mean_and_spread(found), row.recipe
 
 
-def rich_table(results: Mapping[str, Result | None], rows: Sequence[Row] = TABLE1) -> Table:
+def rich_table(results: Mapping[str, Result | None]) -> Table:
     """The table for a terminal."""
     from rich.table import Table
 
@@ -43,7 +43,7 @@ def rich_table(results: Mapping[str, Result | None], rows: Sequence[Row] = TABLE
     for name in HEADER[1:4]:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column(f"{PREFIX}…", no_wrap=True)
-    for row in rows:
+    for row in TABLE1:
         style = "bold" if row.method == "H-Net" else None
         *parts, recipe = cells(row, results.get(row.recipe))
         table.add_row(*parts, recipe.removeprefix(PREFIX), style=style)

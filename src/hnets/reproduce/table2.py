@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hnets.reproduce.rows import TABLE2, BoundaryRow
@@ -59,7 +59,7 @@ def _short(score: float) -> str:
     return f"{score:.3f}".removeprefix("0")
 
 
-def rich_table(results: Mapping[str, Result | None], rows: Sequence[BoundaryRow] = TABLE2) -> Table:
+def rich_table(results: Mapping[str, Result | None]) -> Table:
     """The table for a terminal."""
     from rich.table import Table
 
@@ -68,7 +68,7 @@ def rich_table(results: Mapping[str, Result | None], rows: Sequence[BoundaryRow]
     table.add_column("weights", justify="right")
     for name in ("published", "here", "with sup-\npression", "across its\nphases"):
         table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
+    for row in TABLE2:
         *parts, _ = cells(row, results.get(row.recipe))
         # A narrow terminal has room for two numbers in a line, and not for their deviations.
         narrow = [part.replace(" / ", "/" if "±" not in part else "\n") for part in parts]

@@ -10,7 +10,7 @@ from rich.console import Console
 from hnets.errors import InputError
 from hnets.reproduce import store
 from hnets.reproduce.store import Result
-from hnets.train import Recipe, Run, Team, checkpoint, seeds_of, train, watching
+from hnets.train import Recipe, Run, Team, check_recipe, checkpoint, seeds_of, train, watching
 from hnets.train.report import report
 from hnets.train.svm import train_svm
 
@@ -37,15 +37,19 @@ def train_recipes(
         there = store.read(name, out) if resume else None
         if there is not None and _is_of(there, recipe, seeds):
             results[name] = there
-        elif recipe.model.name == "svm":
+        else:
+            check_recipe(recipe)
+    for name, recipe in recipes.items():
+        if name not in results and recipe.model.name == "svm":
             console.print(f"{name}: fitting the support vector machine, some minutes")
-            results[name] = train_svm(recipe)
+            results[name] = train_svm(recipe, name)
             store.write(results[name], name, out)
     left = {name: recipe for name, recipe in recipes.items() if name not in results}
     runs = {name: seeds_of(recipe, seeds, out / name) for name, recipe in left.items()}
     for group in _in_groups(runs, team):
-        flat = [run for name in group for run in runs[name]]
-        with watching(flat, console) as watch:
+        named = {name: runs[name] for name in group}
+        flat = [run for own in named.values() for run in own]
+        with watching(named, console) as watch:
             finished = train(flat, team, resume, watch)
         for name in group:
             own = [one for one in finished if one.run in runs[name]]

@@ -1,6 +1,7 @@
 """Training: recipes, one loop, checkpoints and results."""
 
 from hnets.train import search
+from hnets.train.check import check_recipe
 from hnets.train.job import Job
 from hnets.train.loop import Diverged, Finished, Row, Run, Unwritable, Watch, train
 from hnets.train.parallel import Team, joined
@@ -18,6 +19,7 @@ __all__ = [
     "Team",
     "Unwritable",
     "Watch",
+    "check_recipe",
     "joined",
     "mean_and_spread",
     "read_recipe",

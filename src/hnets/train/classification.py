@@ -52,7 +52,7 @@ class Classification:
         return {"in_channels": self.images.shape[1], "classes": self.classes}
 
     def check(self, model: nn.Module) -> None:
-        """Nothing: a network that was built with a number of classes has an answer for each."""
+        """Nothing: a network that was built with these options has an answer for each class."""
 
     def draw(self, generator: torch.Generator) -> Tensor | None:
         """The changes to each picture, as the recipe says."""

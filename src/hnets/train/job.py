@@ -8,21 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
-from torch import nn
 
 from hnets.errors import InputError
 from hnets.train import checkpoint
-from hnets.train.examples import examples, load
-from hnets.train.loop import Run, build
+from hnets.train.loop import Run
 from hnets.train.parallel import Team
 from hnets.train.progress import watching
 from hnets.train.recipe import Recipe, read_recipe
 from hnets.train.record import RESULT, write_json
 from hnets.train.report import seeds_of, train_recipe
 from hnets.train.svm import train_svm
-from hnets.train.task import Task
 
 __all__ = ["Job"]
 
@@ -58,8 +54,8 @@ class Job:
         job = cls(name, loaded, seeds, out or RUNS / name)
         if resume:
             return job
-        taken = [run.folder for run in job.runs if run.folder and checkpoint.exists(run.folder)]
-        if taken:
+        begun = any(run.folder and checkpoint.exists(run.folder) for run in job.runs)
+        if begun or (job.folder / RESULT).exists():
             raise InputError(
                 f"{job.folder} already holds a run of {name}: add --resume to go on with it, or "
                 "name another folder with --out"
@@ -88,41 +84,19 @@ class Job:
         """One for each seed."""
         return seeds_of(self.recipe, self.seeds, self.folder)
 
-    def check(self) -> None:
-        """Raise now what would go wrong at the first step: data or a model that do not exist."""
-        for split in (self.recipe.data.train, self.recipe.data.val):
-            data = load(self.recipe.data, split) if split else None
-            if data is not None and self.recipe.model.name != "svm":
-                task = examples(self.recipe, data)
-                _try(build(self.recipe, self.recipe.training.seed, task), task, self.recipe)
-
     def run(self, team: Team, resume: bool, console: Console) -> dict[str, Any]:
         """Train to the end and write the result."""
         runs = self.runs
         if self.recipe.model.name == "svm":
             console.print("fitting the support vector machine, some minutes")
-            result = train_svm(self.recipe)
+            result = train_svm(self.recipe, self.name)
             write_json(result, self.folder / RESULT)
             return result
         if team.leads:
             told = {"name": self.name, "recipe": self.recipe.to_dict(), "seeds": self.seeds}
             write_json(told, self.folder / FILE)
-        with watching(runs, console, self.name) as watch:
+        with watching({self.name: runs}, console) as watch:
             return train_recipe(self.recipe, runs, team, self.folder, resume, watch, self.name)
-
-
-@torch.no_grad()
-def _try(model: nn.Module, task: Task, recipe: Recipe) -> None:
-    """Show a network the first pictures, two at most, as it will see them in training."""
-    first = next(iter(task.inputs()))[: min(2, recipe.training.batch)]
-    try:
-        model.train()(first)
-    except (RuntimeError, ValueError) as error:
-        shape = "×".join(map(str, first.shape[1:]))
-        raise InputError(
-            f"[model] {recipe.model.name} cannot learn from batches of {recipe.training.batch} "
-            f"with pictures of {shape}: {str(error).splitlines()[0]}"
-        ) from None
 
 
 def _newest(folder: Path) -> Path:

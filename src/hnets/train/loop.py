@@ -27,6 +27,7 @@ from hnets.train.recipe import Data, Recipe
 from hnets.train.record import Log
 from hnets.train.schedule import rates
 from hnets.train.statistics import recompute
+from hnets.train.strict import expect
 from hnets.train.task import Task
 
 __all__ = ["Diverged", "Finished", "Row", "Run", "Unwritable", "Watch", "build", "train"]
@@ -236,6 +237,9 @@ class _Training:
 def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
     """The recipe's network for these examples, with the random weights of a seed."""
     torch.manual_seed(seed)
+    for key, value in recipe.model.options.items():
+        needed = task.options.get(key, value)
+        expect(value == needed, f"model.options.{key}", f"{needed}, as the data say", value)
     options: dict[str, Any] = {**task.options, **recipe.model.options}
     try:
         model = create_model(recipe.model.name, **options)

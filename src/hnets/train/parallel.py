@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, distributed, nn
 
 from hnets import nn as hnn
+from hnets.devices import usable
+from hnets.errors import InputError
 
 __all__ = ["Team", "joined", "synchronise"]
 
@@ -50,12 +52,12 @@ class Team:
 @contextmanager
 def joined(device: str | None = None) -> Iterator[Team]:
     """Join the other processes that the environment names, if any, and leave them at the end."""
-    size, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+    size, rank, local = _told("WORLD_SIZE", 1), _told("RANK", 0), _told("LOCAL_RANK", 0)
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and size > 1:
-        device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
-    place = torch.device(device)
+        device = f"cuda:{local}"
+    place = usable(device)
     if place.type == "cuda" and place.index is not None:
         torch.cuda.set_device(place)
     if size == 1:
@@ -66,6 +68,13 @@ def joined(device: str | None = None) -> Iterator[Team]:
         yield Team(rank, size, place)
     finally:
         distributed.destroy_process_group()
+
+
+def _told(variable: str, otherwise: int) -> int:
+    value = os.environ.get(variable, str(otherwise))
+    if not value.isdecimal():
+        raise InputError(f"{variable} in the environment: expected a whole number, got {value!r}")
+    return int(value)
 
 
 def synchronise(model: nn.Module, team: Team) -> nn.Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -18,8 +18,15 @@ PAUSE = 15.0
 
 
 @contextmanager
-def watching(runs: Sequence[Run], console: Console, name: str = "") -> Iterator[Watch]:
-    """Show loss, error, learning rate, pictures a second and the time left of every run."""
+def watching(named: Mapping[str, Sequence[Run]], console: Console) -> Iterator[Watch]:
+    """Show loss, error, learning rate, pictures a second and the time left of every run.
+
+    Args:
+        named: the runs, by what they are called.
+        console: where to.
+    """
+    labels = {id(run): f"{name} seed {run.seed}" for name, runs in named.items() for run in runs}
+    epochs = {id(run): run.recipe.training.epochs for runs in named.values() for run in runs}
     if console.is_terminal:
         columns = (
             TextColumn("{task.description}"),
@@ -29,10 +36,8 @@ def watching(runs: Sequence[Run], console: Console, name: str = "") -> Iterator[
         )
         with Progress(*columns, console=console) as progress:
             bars = {
-                id(run): progress.add_task(
-                    _label(run, name), total=run.recipe.training.epochs, said="starting"
-                )
-                for run in runs
+                key: progress.add_task(label, total=epochs[key], said="starting")
+                for key, label in labels.items()
             }
 
             def draw(run: Run, row: Row) -> None:
@@ -41,20 +46,16 @@ def watching(runs: Sequence[Run], console: Console, name: str = "") -> Iterator[
 
             yield draw
         return
-    last = dict.fromkeys(map(id, runs), time.monotonic())
+    last = dict.fromkeys(labels, time.monotonic())
 
     def write(run: Run, row: Row) -> None:
-        ended = row["epoch"] == run.recipe.training.epochs
+        ended = row["epoch"] == epochs[id(run)]
         if ended or time.monotonic() - last[id(run)] > PAUSE:
             last[id(run)] = time.monotonic()
-            line = f"{_label(run, name)}  {_said(run, row)}  {row['seconds']:.0f} s"
+            line = f"{labels[id(run)]}  {_said(run, row)}  {row['seconds']:.0f} s"
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     yield write
-
-
-def _label(run: Run, name: str) -> str:
-    return f"{name or run.recipe.model.name} seed {run.seed}"
 
 
 def _said(run: Run, row: Row, wide: bool = True) -> str:

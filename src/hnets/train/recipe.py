@@ -91,13 +91,15 @@ class Augment:
     def __post_init__(self) -> None:
         expect(0 <= self.rotate <= 180, "augment.rotate", "degrees from 0 to 180", self.rotate)
         expect(self.shift >= 0, "augment.shift", "pixels from 0 up", self.shift)
-        expect(0 <= self.zoom < 1, "augment.zoom", "a fraction from 0 to 1", self.zoom)
-        expect(0 <= self.shear < 1, "augment.shear", "a fraction from 0 to 1", self.shear)
+        expect(0 <= self.zoom < 1, "augment.zoom", "a fraction from 0 to below 1", self.zoom)
+        expect(0 <= self.shear < 1, "augment.shear", "a fraction from 0 to below 1", self.shear)
         expect(self.elastic >= 0, "augment.elastic", "pixels from 0 up", self.elastic)
-        expect(0 <= self.gamma < 1, "augment.gamma", "a number from 0 to 1", self.gamma)
-        expect(0 <= self.colour < 1, "augment.colour", "a fraction from 0 to 1", self.colour)
-        together = not (self.keep_centre and self.shift)
-        expect(together, "augment.shift", "0 beside keep_centre, which moves back", self.shift)
+        expect(0 <= self.gamma < 1, "augment.gamma", "a number from 0 to below 1", self.gamma)
+        expect(0 <= self.colour < 1, "augment.colour", "a fraction from 0 to below 1", self.colour)
+        for name in ("shift", "gamma", "colour"):
+            alone = not self.keep_centre or not getattr(self, name)
+            told = "0 beside keep_centre, as it moves the centre of mass"
+            expect(alone, f"augment.{name}", told, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ class Optimiser:
         expect(self.weight_decay >= 0, "optimiser.weight_decay", "0 or more", self.weight_decay)
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
-            expect(0 <= value < 1, f"optimiser.{name}", "a number from 0 to 1", value)
+            expect(0 <= value < 1, f"optimiser.{name}", "a number from 0 to below 1", value)
+        expect(self.eps > 0, "optimiser.eps", "a number above 0", self.eps)
         expect(self.phase_rate >= 0, "optimiser.phase_rate", "0 or more", self.phase_rate)
 
 
@@ -194,11 +197,11 @@ class Training:
     def __post_init__(self) -> None:
         expect(self.epochs > 0, "training.epochs", "epochs from 1 up", self.epochs)
         expect(self.batch > 0, "training.batch", "pictures from 1 up", self.batch)
-        expect(self.seed >= 0, "training.seed", "a whole number from 0 up", self.seed)
-        smoothing = self.label_smoothing
-        expect(0 <= smoothing < 1, "training.label_smoothing", "a number from 0 to 1", smoothing)
+        expect(0 <= self.seed < 2**32, "training.seed", "a whole number below 2^32", self.seed)
+        told, smoothing = "a number from 0 to below 1", self.label_smoothing
+        expect(0 <= smoothing < 1, "training.label_smoothing", told, smoothing)
         expect(self.save_every >= 0, "training.save_every", "seconds from 0 up", self.save_every)
-        expect(0 <= self.ema < 1, "training.ema", "a decay from 0 to 1", self.ema)
+        expect(0 <= self.ema < 1, "training.ema", "a decay from 0 to below 1", self.ema)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -13,25 +14,38 @@ from hnets.errors import InputError, MissingExtra
 from hnets.train.examples import load
 from hnets.train.recipe import Recipe
 from hnets.train.record import commit, summarise, versions
+from hnets.train.strict import expect
 
-__all__ = ["train_svm"]
+__all__ = ["check_svm", "train_svm"]
 
 PORTION = 2000
 """Pictures whose kernel values are computed at a time."""
 
 
-def train_svm(recipe: Recipe) -> dict[str, Any]:
-    """Fit by a recipe with ``model.name = "svm"`` and options ``C`` and ``gamma``; its result.
-
-    It is convex, so there is one solution and one seed.
-    """
+def check_svm(recipe: Recipe) -> None:
+    """Raise now what would go wrong in the fit: scikit-learn or options that it cannot do with."""
     try:
-        from sklearn.svm import SVC
+        import sklearn.svm  # noqa: F401 - to see that it is there
     except ImportError:
         raise MissingExtra("support vector machines", "scikit-learn", "bench") from None
     given = dict(recipe.model.options)
     if set(given) != {"C", "gamma"}:
         raise InputError(f"[model] an svm has the options C and gamma, got {given}")
+    for key, value in given.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        met = number and 0 < value < math.inf
+        expect(met, f"model.options.{key}", "a number above 0, such as 1.0", value)
+
+
+def train_svm(recipe: Recipe, name: str = "") -> dict[str, Any]:
+    """Fit by a recipe with ``model.name = "svm"`` and options ``C`` and ``gamma``; its result.
+
+    It is convex, so there is one solution and one seed.
+    """
+    check_svm(recipe)
+    from sklearn.svm import SVC
+
+    given = recipe.model.options
     began = time.monotonic()
     train = _pictures(recipe, recipe.data.train)
     vectors = _vectors(train)
@@ -47,7 +61,7 @@ def train_svm(recipe: Recipe) -> dict[str, Any]:
             wrong += int((torch.from_numpy(answers) != y).sum())
         errors[split] = {"error": 100 * wrong / len(data)}
     return {
-        "name": "rotmnist-r-svm",
+        "name": name,
         "recipe": recipe.to_dict(),
         "parameters": None,
         "data": {

@@ -1,0 +1,23 @@
+"""Where computing happens."""
+
+from __future__ import annotations
+
+import torch
+
+from hnets.errors import InputError
+
+__all__ = ["usable"]
+
+
+def usable(given: torch.device | str) -> torch.device:
+    """The device of that name, if this machine and this torch can compute on it."""
+    try:
+        place = torch.device(given)
+    except RuntimeError:
+        raise InputError(f"expected a device such as cpu or cuda, got {str(given)!r}") from None
+    try:
+        torch.zeros(1, device=place).item()
+    except (RuntimeError, AssertionError) as error:  # the latter from torch without CUDA
+        reason = str(error).splitlines()[0]
+        raise InputError(f"cannot compute on {str(given)!r} ({reason}); use cpu") from None
+    return place
