@@ -1,6 +1,7 @@
 """hnets export: files that agree with torch, and one line about anything else."""
 
 import builtins
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,14 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import hnets
 from commands import Command
 from hnets import weights
 from hnets.cli import export as command
+from hnets.errors import InputError
 from networks import digits, relative
 
 
@@ -29,6 +32,20 @@ def trained() -> Path:
     path = Path("model.safetensors")
     save_file(digits().state_dict(), path)
     return path
+
+
+@pytest.fixture
+def run(hnets_command: Command) -> Path:
+    """The folder of a run with coloured pictures of three classes, and an option of the model."""
+    for number in range(9):
+        folder = Path("pictures") / "abc"[number % 3]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (28, 28), (20 * number, 100, 50)).save(folder / f"{number}.png")
+    changes = ("data.name=pictures", "data.size=28", "training.epochs=1", "training.batch=3",
+               "model.name=hnet_mnist", "model.options.rings=gaussian")  # fmt: skip
+    settings = [part for change in changes for part in ("--set", change)]
+    assert hnets_command("train", "pictures-small", "--out", "run", *settings).code == 0
+    return Path("run")
 
 
 def test_weights_of_the_package_as_onnx(hnets_command: Command) -> None:
@@ -67,6 +84,83 @@ def test_weights_of_ones_own_as_a_program(hnets_command: Command, trained: Path)
     assert relative(torch.export.load("digits.pt2").module()(x), net(x)) < 1e-5
 
 
+def test_a_run_with_its_own_pictures_and_options(hnets_command: Command, run: Path) -> None:
+    file = run / "seed-1" / "model.safetensors"
+    done = hnets_command("export", "hnet_mnist", "own.onnx", "--weights", str(file))
+    assert (done.code, done.err) == (0, "")
+    assert "input (batch, 3, height, width) to output (batch, 3), differs" in done.out
+    net = hnets.create_model("hnet_mnist", in_channels=3, classes=3, rings="gaussian").eval()
+    net.load_state_dict(load_file(file))
+    x = torch.rand(2, 3, 28, 33)
+    session = onnxruntime.InferenceSession("own.onnx", providers=["CPUExecutionProvider"])
+    found = torch.from_numpy(session.run(None, {"input": x.numpy()})[0])
+    assert relative(found, net(x)) < 1e-5
+
+
+def test_what_a_run_says_of_its_network_is_found(
+    monkeypatch: pytest.MonkeyPatch, run: Path
+) -> None:
+    net, file = hnets.create_model("hnet_mnist"), run / "seed-1" / "model.safetensors"
+
+    def classes() -> int:
+        own = command._own(net, "hnet_mnist", file)
+        return own.eval()(torch.zeros(1, 3, 28, 28)).shape[1]
+
+    assert classes() == 3
+    (run / "result.json").write_text("{")  # job.json is still there
+    assert classes() == 3
+    shutil.move(run / "job.json", "run.json")  # as hnets reproduce does
+    assert classes() == 3
+    shutil.move("run.json", run / "seed-1" / "result.json")
+    assert classes() == 3
+    monkeypatch.chdir(run / "seed-1")
+    file = Path("model.safetensors")
+    assert classes() == 3
+    Path("result.json").write_text('{"recipe": "of another program"}')
+    with pytest.raises(InputError, match=r"model\.safetensors does not fit hnet_mnist: expected"):
+        classes()
+
+
+def test_a_run_of_another_model(hnets_command: Command, run: Path) -> None:
+    file = run / "seed-1" / "model.safetensors"
+    done = hnets_command("export", "z2cnn", "x.onnx", "--weights", str(file))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"hnets: {file} was trained as hnet_mnist, as {Path('run/result.json').absolute()} says, "
+        "not as z2cnn; export it as hnet_mnist\n"
+    )
+    assert not Path("x.onnx").exists()
+
+
+def test_options_that_the_model_does_not_have(run: Path) -> None:
+    path = run / "result.json"
+    path.write_text(path.read_text().replace('"rings"', '"circles"'))
+    file = run / "seed-1" / "model.safetensors"
+    with pytest.raises(InputError, match=r"result\.json describes no network: .* no option 'circ"):
+        command._own(hnets.create_model("hnet_mnist"), "hnet_mnist", file)
+
+
+@pytest.mark.parametrize("name", ["hdsn", "hnet_fourier_tiny", "p4cnn"])
+def test_channels_and_classes_are_read_off_the_weights(name: str) -> None:
+    counts = {} if name == "hdsn" else {"in_channels": 2, "classes": 7}
+    state = hnets.create_model(name, **counts).state_dict()
+    assert command._counted(command._Record(Path(), name, {}), state) == counts
+
+
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")
+@pytest.mark.parametrize("size", ["28x28", "40x40"])
+def test_programs_of_networks_that_shrink_pictures_to_one_pixel(
+    hnets_command: Command, size: str
+) -> None:
+    done = hnets_command("export", "z2cnn", "x.pt2", "--size", size)
+    assert (done.code, done.err) == (0, "")
+    net = hnets.create_model("z2cnn", pretrained=True).eval()
+    program = torch.export.load("x.pt2").module()
+    for shape in [(1, 1, 28, 28), (3, 1, 28, 50), (2, 1, 61, 40)]:
+        x = torch.rand(shape)
+        assert relative(program(x), net(x)) < 1e-5
+
+
 def test_help(hnets_command: Command) -> None:
     assert "export" in hnets_command("--help").out
     done = hnets_command("export", "--help")
@@ -95,11 +189,11 @@ def test_help(hnets_command: Command) -> None:
         (
             "z2cnn x.onnx --weights five.safetensors",
             "five.safetensors does not fit z2cnn: expected layers.6.0.weight of shape "
-            "(10, 20, 4, 4), got one of shape (5, 20, 4, 4)",
+            "(10, 20, 4, 4), got (5, 20, 4, 4)",
         ),
         (
             "z2cnn x.onnx --weights more.safetensors",
-            "more.safetensors does not fit z2cnn: it has a more too many",
+            "more.safetensors does not fit z2cnn: expected no more, got one of shape (1,)",
         ),
         ("hnet_mnist text/x.onnx", "expected a folder to write to, got 'text' ("),
     ],
@@ -142,7 +236,7 @@ def test_a_network_that_gives_no_numbers_is_not_kept(hnets_command: Command, tra
 
 def test_a_file_that_takes_small_pictures_only_is_not_kept(hnets_command: Command) -> None:
     """One that is traced with maps of one pixel, which torch.export takes for constants."""
-    done = hnets_command("export", "hnet_mnist", "x.pt2", "--size", "4x4")
+    done = hnets_command("export", "hnet_fourier_tiny", "x.pt2", "--size", "4x4")
     assert (done.code, done.out) == (2, "")
     assert "made with an input of 4x4, the file takes none of 69x4" in done.err
     assert "give a larger --size" in done.err

@@ -170,6 +170,15 @@ def test_programs_run_at_other_sizes(name: str, tmp_path: Path) -> None:
         assert_same(outputs(module, x), outputs(net.eval(), x))
 
 
+@pytest.mark.parametrize("side", [28, 40])
+def test_programs_for_maps_of_one_pixel(side: int) -> None:
+    net = hnets.models.z2cnn().eval()
+    module = hnets.export.program(net, (1, 1, side, side), one_pixel=True).module()
+    for batch, height, width in [(1, 28, 28), (3, 28, 41), (2, 60, 29)]:
+        x = torch.randn(batch, 1, height, width)
+        assert_same(outputs(module, x), outputs(net, x))
+
+
 @pytest.mark.parametrize("shape", [(3, 64, 64), (1, 3, 64), (1, 3, 0, 64), ()])
 def test_example_shapes_have_four_dimensions(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"\(batch, channels, height, width\), got \("):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+from torch.fx.experimental import _config as tracing
 
 from hnets.nn import HBatchNorm2d, HConv2d, ModReLU
 from hnets.nn.conv import FrozenHConv2d
@@ -71,11 +72,20 @@ def _frozen(module: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
     return done[module]
 
 
-def program(module: nn.Module, shape: tuple[int, ...]) -> ExportedProgram:
+def program(
+    module: nn.Module, shape: tuple[int, ...], one_pixel: bool = False
+) -> ExportedProgram:  # fmt: skip
     """The frozen network as a `torch.export` program, free in batch, height and width.
 
-    ``shape`` is one valid example of ``(batch, channels, height, width)``. Programs take no map of
-    one pixel, and so no picture that the network would shrink to one; ONNX files do.
+    Programs take no map of one pixel, and so no picture that the network would shrink to one; ONNX
+    files do.
+
+    Args:
+        module: the network.
+        shape: one valid example of ``(batch, channels, height, width)``.
+        one_pixel: take maps of one pixel too, such as `hnets.models.z2cnn` makes of 28×28. If the
+            network multiplies matrices, as `hnets.models.hdsn` and `hnets.models.hnet_fourier` do,
+            the program then takes no batch of one.
     """
     if len(shape) != 4 or min(shape) < 1:
         raise ValueError(f"shape is (batch, channels, height, width), got {shape}")
@@ -84,17 +94,24 @@ def program(module: nn.Module, shape: tuple[int, ...]) -> ExportedProgram:
     # A batch of one would be taken for a constant.
     example = torch.zeros(max(2, shape[0]), *shape[1:], dtype=like.dtype, device=like.device)
     free = dict.fromkeys(_FREE, torch.export.Dim.AUTO)
-    return torch.export.export(frozen, (example,), dynamic_shapes=(free,))
+    # Torch would tell a size of 1 from all others for the order in memory, which no answer needs.
+    with tracing.patch(backed_size_oblivious=one_pixel):  # type: ignore[attr-defined]
+        return torch.export.export(frozen, (example,), dynamic_shapes=(free,))
 
 
-def pt2(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]) -> Path:
-    """Write `program` to a file that `torch.export.load` reads; ``shape`` is one valid example.
+def pt2(
+    module: nn.Module,
+    path: str | os.PathLike[str],
+    shape: tuple[int, ...],
+    one_pixel: bool = False,
+) -> Path:
+    """Write `program`, of the same arguments, to a file that `torch.export.load` reads.
 
     The file appears under its name only when it is complete.
     """
     path = Path(path)
     with _appearing(path) as part, _quiet():
-        traced = program(module, shape)
+        traced = program(module, shape, one_pixel)
         for node in traced.graph.nodes:
             node.meta.pop("stack_trace", None)  # it quotes the paths of this machine
         torch.export.save(traced, part)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["export"]
 
 SUFFIXES = (".onnx", ".pt2")
+SMALL = (28, 28)
+"""The size from which on every file takes pictures, as every network does."""
 OTHER = 65
 """Pixels that are added to a side to try another size: of other parity, and not small."""
 AGREES = 1e-3
@@ -35,7 +38,8 @@ def export(
     file: Annotated[Path, typer.Argument(help="File to write: .onnx, or .pt2 for torch.export.")],
     weights: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.safetensors", help="Weights of your own training.",
+        typer.Option(metavar="FILE.safetensors",
+                     help="Weights of your own training, where hnets train left them.",
                      show_default="those that come with hnets"),
     ] = None,
     size: Annotated[
@@ -46,9 +50,9 @@ def export(
 ) -> None:  # fmt: skip
     """Write a trained network to a file that needs hnets no more.
 
-    The file takes any number of pictures of any size: (batch, channels,
-    height, width) in float32 from 0 to 1, in red, green and blue for
-    boundaries. Before it gets its name it is run, an ONNX file by
+    The file takes any number of pictures of any size from 28x28 up: (batch,
+    channels, height, width) in float32 from 0 to 1, in red, green and blue
+    for boundaries. Before it gets its name it is run, an ONNX file by
     onnxruntime if that is installed, and compared with torch.
     """
     from rich.console import Console
@@ -84,35 +88,79 @@ def _trained(name: str, file: Path | None) -> nn.Module:
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="MODEL") from None
     if file is not None:
-        _load(net, name, file)
-        return net.eval()
+        return _own(net, name, file).eval()
     try:
         return hnets.create_model(name, pretrained=True).eval()
     except InputError as error:
         raise InputError(f"{error}; give your own with --weights FILE.safetensors") from None
 
 
-def _load(net: nn.Module, name: str, file: Path) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
+def _own(net: nn.Module, name: str, file: Path) -> nn.Module:
+    """A network with the values of a file, and the options of the run that left the file."""
+    from hnets.weights import store
 
     if not file.is_file():
         raise InputError(f"there is no file {file}; hnets train writes a model.safetensors")
-    try:
-        state = load(file.read_bytes())
-    except SafetensorError as error:
-        raise InputError(f"{file} is not a safetensors file ({error})") from None
-    given = {key: tuple(value.shape) for key, value in state.items()}
-    for key, value in net.state_dict().items():
-        if given.pop(key, None) != tuple(value.shape):
-            got = f"one of shape {tuple(state[key].shape)}" if key in state else "none"
+    state, record = store.parse(file.read_bytes(), file), _record(file)
+    if record is not None:
+        if record.model != name:
             raise InputError(
-                f"{file} does not fit {name}: expected {key} of shape {tuple(value.shape)}, "
-                f"got {got}"
+                f"{file} was trained as {record.model}, as {record.path} says, not as {name}; "
+                f"export it as {record.model}"
             )
-    if given:
-        raise InputError(f"{file} does not fit {name}: it has a {next(iter(given))} too many")
+        try:
+            net = hnets.create_model(name, **{**record.options, **_counted(record, state)})
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{record.path} describes no network: {error}") from None
+    if wrong := store.mismatch(net, state):
+        raise InputError(f"{file} does not fit {name}: {wrong}")
     net.load_state_dict(state)
+    return net
+
+
+class _Record(NamedTuple):
+    """What a run wrote down about its network."""
+
+    path: Path
+    model: str
+    options: Mapping[str, Any]
+
+
+def _record(file: Path) -> _Record | None:
+    """That of the run which left a file of weights; None if there is none beside it."""
+    from hnets.train.job import FILE
+    from hnets.train.record import RESULT
+
+    seed = file.resolve().parent
+    run = seed.parent
+    # The last is where hnets reproduce puts results.
+    for path in (seed / RESULT, run / RESULT, run / FILE, Path(f"{run}.json")):
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))["recipe"]["model"]
+            return _Record(path, str(told["name"]), dict(told["options"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # there is no such file, or it is another program's
+    return None
+
+
+def _counted(record: _Record, state: Mapping[str, Tensor]) -> dict[str, int]:
+    """The channels and classes that a training took from its pictures, read off the weights."""
+    from hnets.models.boundary import SideNetwork
+    from hnets.weights.store import shapes
+
+    def build(**more: int) -> nn.Module:
+        return hnets.create_model(record.model, **{**record.options, **more})
+
+    counts, given = dict[str, int](), shapes(state)
+    if isinstance(build(), SideNetwork):
+        return counts
+    for option in {"in_channels", "classes"} - record.options.keys():
+        one, two = (shapes(build(**{option: count}).state_dict()) for count in (1, 2))
+        for key, shape in given.items():
+            for a, b, size in zip(one.get(key, ()), two.get(key, ()), shape, strict=False):
+                if a != b:  # a side that grows by as much with each
+                    counts[option] = 1 + (size - a) // (b - a)
+    return counts
 
 
 def _try(net: nn.Module, shape: tuple[int, ...], name: str) -> None:
@@ -153,13 +201,29 @@ def _onnx(net: nn.Module, file: Path, shape: tuple[int, ...]) -> str:
 
 def _pt2(net: nn.Module, file: Path, shape: tuple[int, ...]) -> str:
     """Write a `torch.export` program, and say what it holds."""
+    try:
+        return _program(net, file, shape)
+    except _SizeError as refused:
+        try:
+            return _program(net, file, shape, one_pixel=True)
+        except _SizeError:
+            raise refused from None
+
+
+def _program(
+    net: nn.Module, file: Path, shape: tuple[int, ...], one_pixel: bool = False
+) -> str:  # fmt: skip
     import torch
 
-    hnets.export.pt2(net, file, shape)
+    hnets.export.pt2(net, file, shape, one_pixel)
     loaded = torch.export.load(file)
     ends = (loaded.graph_signature.user_inputs, loaded.graph_signature.user_outputs)
     into, out = (" and ".join(map(str, end)) for end in ends)
     return f"{into} to {out}, {_compared(loaded.module(), net, shape)}"
+
+
+class _SizeError(InputError):
+    """A file that takes no pictures of a size that the network takes."""
 
 
 def _compared(run: Callable[[Tensor], Tensor], net: nn.Module, shape: tuple[int, ...]) -> str:
@@ -167,13 +231,14 @@ def _compared(run: Callable[[Tensor], Tensor], net: nn.Module, shape: tuple[int,
     import torch
 
     differences, (_, channels, height, width) = [], shape
-    for batch, more_height, more_width in ((1, 0, 0), (2, OTHER, 0), (1, 0, OTHER)):
-        x = torch.rand(batch, channels, height + more_height, width + more_width)
+    others = ((2, height + OTHER, width), (1, height, width + OTHER), (1, *SMALL))
+    for batch, *size in ((1, height, width), *others):
+        x = torch.rand(batch, channels, *size)
         try:
             with torch.inference_mode():
                 expected, found = net(x), run(x)
         except Exception as error:
-            raise InputError(
+            raise _SizeError(
                 f"made with an input of {height}x{width}, the file takes none of "
                 f"{x.shape[2]}x{x.shape[3]}; give a larger --size"
             ) from error

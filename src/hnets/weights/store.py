@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from hnets.errors import InputError
 from hnets.files import replacing
 
-__all__ = ["available", "describe", "load_into", "pack"]
+__all__ = ["available", "describe", "load_into", "mismatch", "pack", "parse", "shapes"]
 
 FOLDER = Path(__file__).parent
 TOLD = ("options", "recipe", "data", "metrics", "commit")
@@ -48,9 +48,6 @@ def describe(name: str, folder: str | os.PathLike[str] | None = None) -> dict[st
 
 def load_into(model: nn.Module, name: str, folder: str | os.PathLike[str] | None = None) -> None:
     """Give a model the trained values of that name, once they are seen to be whole and to fit."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
     card = describe(name, folder)
     path = Path(folder or FOLDER) / f"{name}.safetensors"
     content = path.read_bytes()
@@ -60,11 +57,14 @@ def load_into(model: nn.Module, name: str, folder: str | os.PathLike[str] | None
             f"{path} is damaged: its SHA-256 should be {card['sha256']}, got {found}; "
             "install hnets again"
         )
-    try:
-        state = load(content)
-    except SafetensorError as error:
-        raise InputError(f"{path} is not a safetensors file ({error})") from None
-    _check_fit(model, state, card)
+    state = parse(content, path)
+    if wrong := mismatch(model, state):
+        options = ", ".join(f"{option}={value!r}" for option, value in card["options"].items())
+        raise InputError(
+            f"the weights of {name} do not fit this {type(model).__name__}: {wrong}; they were "
+            f"trained with {options or 'the default options'}, and options that change shapes need "
+            "pretrained=False"
+        )
     model.load_state_dict(state)
 
 
@@ -108,22 +108,20 @@ def pack(
     return path
 
 
-def _check_fit(model: nn.Module, state: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
-    """Raise unless the file holds the model's values, name by name and shape by shape."""
-    wrong = _mismatch(
-        {key: tuple(value.shape) for key, value in model.state_dict().items()},
-        {key: tuple(value.shape) for key, value in state.items()},
-    )
-    if wrong:
-        options = ", ".join(f"{option}={value!r}" for option, value in card["options"].items())
-        raise InputError(
-            f"the weights of {card['model']} do not fit this {type(model).__name__}: {wrong}; they "
-            f"were trained with {options or 'the default options'}, and options that change shapes "
-            "need pretrained=False"
-        )
+def parse(content: bytes, path: Path) -> dict[str, Tensor]:
+    """The values in the content of a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise InputError(f"{path} is not a safetensors file ({error})") from None
 
 
-def _mismatch(expected: Mapping[str, object], given: Mapping[str, object]) -> str | None:
+def mismatch(model: nn.Module, state: Mapping[str, Tensor]) -> str | None:
+    """The first value whose name or shape is not the model's, for a complaint; None if all fit."""
+    expected, given = shapes(model.state_dict()), shapes(state)
     for key in [*expected, *given]:
         if key not in given:
             return f"expected {key} of shape {expected[key]}, got none"
@@ -132,3 +130,8 @@ def _mismatch(expected: Mapping[str, object], given: Mapping[str, object]) -> st
         if expected[key] != given[key]:
             return f"expected {key} of shape {expected[key]}, got {given[key]}"
     return None
+
+
+def shapes(state: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shape of every value."""
+    return {key: tuple(value.shape) for key, value in state.items()}
