@@ -517,12 +517,21 @@ def test_an_environment_that_names_no_number_is_refused(monkeypatch: pytest.Monk
         pass
 
 
-def test_a_recipe_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
-    recipe = toml(tiny(data__name="nowhere"), tmp_path / "mine.toml")
-    done = hnets("train", str(recipe), cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("name", "device", "message"),
+    [
+        ("nowhere", "cpu", "there is no data set 'nowhere'"),
+        ("digits-r", "tpu", "expected a device such as cpu or cuda, got 'tpu'"),
+    ],
+)
+def test_a_recipe_that_cannot_start_leaves_no_folder(
+    tmp_path: Path, name: str, device: str, message: str
+) -> None:
+    recipe = toml(tiny(data__name=name), tmp_path / "mine.toml")
+    done = hnets("train", str(recipe), "--device", device, cwd=tmp_path)
     _, complaint = done.communicate(timeout=60)
     assert done.returncode == 2
-    assert "there is no data set 'nowhere'" in complaint
+    assert message in complaint
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 

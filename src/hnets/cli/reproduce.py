@@ -132,8 +132,8 @@ def choices(
             pass
     if train:
         recipe = read_recipe(study.RECIPE, changes or [])
-        make_folder(out)
         with joined(device) as team:
+            make_folder(out)
             leads = team.leads
             console = Console(quiet=not leads)
             result = paper.train_choices(recipe, seeds, out, team, resume, console)
@@ -217,8 +217,8 @@ def ablation(
     console = Console()
     if train:
         recipes = {name: read_recipe(name, changes or []) for name in paper.METHODS.values()}
-        make_folder(out)
         with joined(device) as team:
+            make_folder(out)
             console = Console(quiet=not team.leads)
             result = paper.train_ablation(recipes, wanted, seeds, out, team, resume, console)
             if team.leads:
@@ -284,8 +284,8 @@ def _results(
             raise InputError(
                 f'{name}: the table is of data.test = "test", got {recipe.data.test!r}'
             )
-    make_folder(out)
     with joined(device) as team:
+        make_folder(out)
         console = Console(quiet=not team.leads)
         results = dict(paper.train_recipes(recipes, seeds, out, team, resume, console))
         if thresholds and team.leads:

@@ -54,8 +54,8 @@ def train(
         return
     job = engine.Job.begin(recipe, changes or [], seeds, out, resume)
     engine.check_recipe(job.recipe)
-    make_folder(job.folder)
     with engine.joined(device) as team:
+        make_folder(job.folder)
         console = Console(quiet=not team.leads)
         try:
             result = job.run(team, resume, console)
