@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from hnets.data.bsds import Photo, photos
-from hnets.metrics.boundaries import Counts, Point, count, count_human, summarise, thresholds
+from hnets.metrics.berkeley import Counts, Point, count, count_human, summarise, thresholds
+from hnets.metrics.skeleton import thin
 from hnets.metrics.suppression import suppress
-from hnets.metrics.thinning import thin
 
 Map = NDArray[np.float64]
 Masks = NDArray[np.bool_]
@@ -96,7 +96,7 @@ def row(
 
 
 def official_count(soft: Map, truth: Masks) -> Counts:
-    """`hnets.metrics.boundaries.count` with the official matcher."""
+    """`hnets.metrics.berkeley.count` with the official matcher."""
     from pyEdgeEval._lib import correspond_pixels
 
     def columns() -> Iterator[tuple[int, int, int, int]]:

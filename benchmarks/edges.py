@@ -23,7 +23,7 @@ from torch.nn.functional import avg_pool2d, conv2d, interpolate
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 import hnets
-from hnets.models.boundary import HED, WIDTHS, SideNetwork
+from hnets.models._hdsn import HED, WIDTHS, EdgeNetwork
 
 HEIGHT, WIDTH = 321, 481
 TARGET = 1.1
@@ -103,7 +103,7 @@ def _check_multiplications() -> None:
     print(f"{sum(ours):,} multiplications in the convolutions of the H-DSN and the plain network")
 
 
-def _folded(net: SideNetwork) -> SideNetwork:
+def _folded(net: EdgeNetwork) -> EdgeNetwork:
     """A network for inference: batch norms in the convolutions before them, ReLU in place."""
     net.eval().requires_grad_(False)
     for number, stage in enumerate(net.stages):

@@ -14,7 +14,7 @@ from timing import Precision, allow_tf32, graphed, interleaved, training_step
 from torch import Tensor, nn
 
 import hnets
-from hnets.models.fourier import SIZES
+from hnets.models._hnet_fourier import SIZES
 
 
 class PlainPeer(nn.Module):

@@ -69,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--photos", type=int, default=20)
     given = parser.parse_args()
-    detector = hnets.BoundaryDetector()
+    detector = hnets.EdgeDetector()
     chosen, found = photos("test"), dict[str, list[Floats]]()
     for photo in chosen[:: max(1, len(chosen) // given.photos)][: given.photos]:
         image = photo.image()

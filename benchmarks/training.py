@@ -14,8 +14,13 @@ import torch
 from peers import plain_cnn
 
 from hnets.models import hnet_mnist
-from hnets.train import Recipe, Run, Team, train
-from hnets.train.classification import Classification
+from hnets.train import (
+    Recipe,
+    Run,
+    Team,
+    train,
+)
+from hnets.train.classification_task import Classification
 from hnets.train.learner import Learner
 
 EPOCHS = 200

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hnets import BoundaryDetector
+from hnets import EdgeDetector
+from hnets.data.image_file import read_image
 from hnets.files import replacing
-from hnets.pictures import read_picture
 
 Point = tuple[int, int]
 AROUND = [(0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, -1), (-1, 1)]
@@ -86,8 +86,8 @@ def main() -> None:
     parser.add_argument("--shortest", type=int, default=12, help="pixels of a line that is kept")
     parser.add_argument("--tolerance", type=float, default=1.2, help="pixels a line may be off")
     given = parser.parse_args()
-    detector = BoundaryDetector()
-    strength = detector.thinned(np.asarray(read_picture(given.picture)))
+    detector = EdgeDetector()
+    strength = detector.thinned(np.asarray(read_image(given.picture)))
     found = trace(strength > given.threshold, given.shortest)
     paths = [simplify(path, given.tolerance) for path in found]
     with replacing(given.svg) as part:

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hnets.basis import Rings, grid, harmonic_basis, smallest_kernel
+from hnets.basis import (
+    Rings,
+    grid,
+    harmonic_basis,
+    smallest_kernel,
+)
 
 SIZES = range(1, 10)
 ORDERS = range(-6, 7)

@@ -12,7 +12,7 @@ from hnets import Streams
 from hnets import nn as hnn
 from hnets.basis import Rings
 from hnets.initialisation import radial_std
-from hnets.paths import KernelSpec, Plan, plan
+from hnets.plan import KernelSpec, Plan, plan
 
 DEPTH = 10
 PIXELS = 64

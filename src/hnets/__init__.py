@@ -2,19 +2,25 @@
 
 from typing import TYPE_CHECKING, Any
 
-from hnets import export, functional, models, nn, testing
-from hnets.cost import cost, matching_width
+from hnets import (
+    export,
+    functional,
+    models,
+    nn,
+    testing,
+)
+from hnets._cost import cost, matching_width
 from hnets.export import freeze
 from hnets.models import create_model
 from hnets.streams import Stream, Streams
 
 if TYPE_CHECKING:
-    from hnets.predict import BoundaryDetector, DigitClassifier
+    from hnets.predict import DigitClassifier, EdgeDetector
 
 __version__ = "0.1.0"
 __all__ = [
-    "BoundaryDetector",
     "DigitClassifier",
+    "EdgeDetector",
     "Stream",
     "Streams",
     "cost",
@@ -31,7 +37,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What needs Pillow, imported when it is first asked for."""
-    if name in ("BoundaryDetector", "DigitClassifier"):
+    if name in ("EdgeDetector", "DigitClassifier"):
         from hnets import predict
 
         return getattr(predict, name)

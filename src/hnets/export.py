@@ -83,7 +83,7 @@ def program(
     Args:
         module: the network.
         shape: one valid example of ``(batch, channels, height, width)``.
-        one_pixel: take maps of one pixel too, such as `hnets.models.z2cnn` makes of 28×28. If the
+        one_pixel: take maps of one pixel too, such as `hnets.models._z2cnn` makes of 28×28. If the
             network multiplies matrices, as `hnets.models.hdsn` and `hnets.models.hnet_fourier` do,
             the program then takes no batch of one.
     """

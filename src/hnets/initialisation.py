@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hnets.paths import Plan
+from hnets.plan import Plan
 
 __all__ = ["radial_std"]
 

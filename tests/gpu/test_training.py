@@ -5,8 +5,13 @@ import torch
 from torch import Tensor
 
 from hnets.models import create_model
-from hnets.train import Recipe, Run, Team, train
-from hnets.train.classification import Classification
+from hnets.train import (
+    Recipe,
+    Run,
+    Team,
+    train,
+)
+from hnets.train.classification_task import Classification
 from hnets.train.learner import Learner
 
 pytestmark = pytest.mark.gpu

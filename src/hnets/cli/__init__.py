@@ -1,22 +1,19 @@
-"""The ``hnets`` command: it parses, calls the library and prints.
-
-Everything heavy is imported by the command that needs it.
-"""
+"""The ``hnets`` command: it parses, calls the library and prints."""
 
 # A module's commands join the app when it is imported.
 from hnets.cli import (  # noqa: F401
-    boundaries,
-    demo,
-    digits,
-    edges,
-    export,
-    inspect,
-    look,
-    quickstart,
-    reproduce,
-    search,
-    train,
+    cmd_bench_edges,
+    cmd_demo,
+    cmd_digits,
+    cmd_edges,
+    cmd_export,
+    cmd_inspect,
+    cmd_look,
+    cmd_quickstart,
+    cmd_reproduce,
+    cmd_search,
+    cmd_train,
 )
-from hnets.cli.app import app, main
+from hnets.cli.command_line import app, main
 
 __all__ = ["app", "main"]

@@ -8,7 +8,7 @@
 | `digits` | 1,000, 297, 500 | those of scikit-learn, enlarged to 28×28: no download |
 | `digits-r` | 1,000, 297, 500 | the same, each turned by its own angle |
 
-Photographs with boundaries are another kind: `load_boundaries` has those of BSDS500.
+Photographs with boundaries are another kind: `load_edges` has those of BSDS500.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from hnets.data import amat, digits, mnist, rotmnist
-from hnets.data.boundaries import BSDS500, BoundarySet, load_boundaries
+from hnets.data import mnist, rotmnist
+from hnets.data import rotmnist_original as amat
+from hnets.data import sklearn_digits as digits
+from hnets.data.cache import Arrays, Progress
 from hnets.data.dataset import Dataset, check_split, from_arrays, suggestion
-from hnets.data.folder import read_folder
-from hnets.data.storage import Arrays, Progress
+from hnets.data.edge_set import BSDS500, EdgeSet, load_edges
+from hnets.data.image_folder import read_folder
 from hnets.errors import InputError
 
-__all__ = ["BSDS500", "BoundarySet", "Dataset", "available", "load", "load_boundaries"]
+__all__ = ["BSDS500", "Dataset", "EdgeSet", "available", "load", "load_edges"]
 
 
 class _Source(NamedTuple):

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from hnets.data.cache import folders
 from hnets.data.dataset import check_split
-from hnets.data.storage import folders
+from hnets.data.image_file import read_image
 from hnets.errors import InputError, MissingExtra
-from hnets.pictures import read_picture
 
 __all__ = ["SIZES", "Photo", "photos"]
 
@@ -51,7 +51,7 @@ class Photo:
 
     def image(self) -> NDArray[np.uint8]:
         """The colours, (height, width, 3)."""
-        return np.array(read_picture(self.image_path))
+        return np.array(read_image(self.image_path))
 
     def boundaries(self) -> NDArray[np.bool_]:
         """Where each person drew a boundary, (people, height, width)."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hnets.data.storage import Arrays, sha256
+from hnets.data.cache import Arrays, sha256
 from hnets.errors import InputError
 
 __all__ = ["SPLITS", "Dataset", "check_split", "from_arrays", "suggestion"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
-from hnets.data.storage import Progress
+from hnets.data.cache import Progress
 from hnets.errors import InputError
 
 __all__ = ["DownloadError", "File", "fetch", "md5"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hnets.data.cache import Arrays, Progress, cache_folder, folders
 from hnets.data.download import DownloadError, File, fetch
-from hnets.data.storage import Arrays, Progress, cache_folder, folders
 from hnets.errors import InputError
 
 __all__ = ["CLASSES", "FILES", "MIRRORS", "SIZES", "arrays", "find", "read_idx"]

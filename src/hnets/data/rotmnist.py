@@ -4,7 +4,7 @@ It follows the protocol of Larochelle et al. (2007), "An empirical evaluation of
 on problems with many factors of variation": digits of MNIST, each turned by an angle of its own,
 10,000 to train on, 2,000 to choose with and 50,000 to test on. It is not their set: which digits
 they drew, their angles and their interpolation are not known, so that errors on the two are not to
-be compared. The original is `rotmnist`, in `hnets.data.amat`.
+be compared. The original is `rotmnist`, in `hnets.data.rotmnist_original`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hnets.data import mnist
+from hnets.data.cache import Arrays, Progress, sha256, stored
 from hnets.data.spline import rotate, to_bytes
-from hnets.data.storage import Arrays, Progress, sha256, stored
 
 __all__ = ["SHA256", "SIZES", "draw", "regenerated"]
 

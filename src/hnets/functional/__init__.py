@@ -26,7 +26,7 @@ from hnets.functional.magnitude import (
 )
 from hnets.functional.mass import centre_of_mass, mass_direction, pointing
 from hnets.functional.pyramid import crop, enlarge2d, halve2d, halve_max2d, pad_to_halve
-from hnets.functional.sampling import (
+from hnets.functional.resample import (
     blur_pool2d,
     gaussian_window,
     mean_pool2d,

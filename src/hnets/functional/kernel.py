@@ -18,7 +18,7 @@ def harmonic_kernel(
     shape: tuple[int, int, int, int],
     kernel_size: int,
 ) -> Tensor:
-    """The real kernel ``(out channels, in channels, k, k)`` of one `hnets.paths.Block`.
+    """The real kernel ``(out channels, in channels, k, k)`` of one `hnets.plan.Block`.
 
     ``radial`` is R, ``(out, in, columns)``; ``phase`` is β, ``(out, in, phases)``. The filters are
     the paper's R(r)·exp(i(mφ+β)), and one real convolution with the kernel computes

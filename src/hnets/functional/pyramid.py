@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional import fused
-from hnets.functional.sampling import mean_pool2d
+from hnets.functional.resample import mean_pool2d
 
 __all__ = ["crop", "enlarge2d", "halve2d", "halve_max2d", "pad_to_halve"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from hnets.data.bsds import Photo
-from hnets.metrics.boundaries import Counts, Point, Scores, count, summarise
-from hnets.metrics.maps import read_map
+from hnets.metrics.berkeley import Counts, Point, Scores, count, summarise
+from hnets.metrics.edge_maps import read_map
 from hnets.metrics.suppression import suppress
 
 __all__ = ["HUMAN", "Result", "benchmark", "cores"]

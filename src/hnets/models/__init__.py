@@ -10,13 +10,13 @@ from typing import Any
 
 from torch import nn
 
-from hnets import weights
-from hnets.models.boundary import HDSN, HED, hdsn, hed, hed_low
-from hnets.models.fourier import HNetFourier, hnet_fourier
-from hnets.models.mnist import HNetMNIST, hnet_mnist
-from hnets.models.p4cnn import P4CNN, P4CNNPooling, p4cnn, p4cnn_pooling
-from hnets.models.z2cnn import Z2CNN, z2cnn
-from hnets.nn.checks import flag
+from hnets.models import _weights as weights
+from hnets.models._hdsn import HDSN, HED, hdsn, hed, hed_low
+from hnets.models._hnet_fourier import HNetFourier, hnet_fourier
+from hnets.models._hnet_mnist import HNetMNIST, hnet_mnist
+from hnets.models._p4cnn import P4CNN, P4CNNPooling, p4cnn, p4cnn_pooling
+from hnets.models._z2cnn import Z2CNN, z2cnn
+from hnets.nn._checks import flag
 
 __all__ = [
     "HDSN",

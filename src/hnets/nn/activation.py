@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn.checks import probability
+from hnets.nn._checks import probability
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["Gated", "HDropout2d", "ModAct", "ModReLU"]

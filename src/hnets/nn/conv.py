@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.basis import Rings
-from hnets.nn.checks import flag, rank, whole
-from hnets.nn.filters import Combine, HarmonicFilters
-from hnets.paths import KernelSpec, Phase
+from hnets.nn._checks import flag, rank, whole
+from hnets.nn.kernel import Combine, HarmonicFilters
+from hnets.plan import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["FrozenHConv2d", "HConv2d"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn.checks import highest_order
+from hnets.nn._checks import highest_order
 from hnets.streams import Streams, StreamsLike
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn.checks import rank
+from hnets.nn._checks import rank
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["PointingBias"]

@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn.checks import picture
+from hnets.nn._checks import picture
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["GlobalMean", "Magnitude"]

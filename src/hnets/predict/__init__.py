@@ -1,14 +1,14 @@
 """Trained networks on pictures: NumPy or Pillow in, NumPy out."""
 
-from hnets.predict.boundaries import BoundaryDetector, Oriented
-from hnets.predict.digits import DigitClassifier, DigitPrediction, Turning
+from hnets.predict.digit_classifier import DigitClassifier, DigitPrediction, Turning
+from hnets.predict.edge_detector import EdgeDetector, Oriented
 from hnets.predict.ink import as_digit
-from hnets.predict.thinning import thin_across
+from hnets.predict.thin import thin_across
 
 __all__ = [
-    "BoundaryDetector",
     "DigitClassifier",
     "DigitPrediction",
+    "EdgeDetector",
     "Oriented",
     "Turning",
     "as_digit",

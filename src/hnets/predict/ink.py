@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 from torch.nn.functional import conv2d
 
+from hnets.data.image_file import SMALLEST, ImageError, eight_bits
 from hnets.functional import gaussian_window
-from hnets.pictures import SMALLEST, PictureError, eight_bits
 from hnets.predict.contrast import Floats, ink_on_paper
 from hnets.predict.parts import main_parts
 
@@ -69,7 +69,7 @@ def find_ink(picture: Picture, name: str = "the picture") -> Ink:
         extent = _extent(ink > 0.5)
         if extent >= SMALLEST / 2:
             return Ink(_ordinary(_centred(ink, extent)))
-    raise PictureError(
+    raise ImageError(
         f"no digit is to be seen in {name}: give a picture with one digit, dark on light or light "
         "on dark"
     )
@@ -88,14 +88,14 @@ def _grey(picture: Picture, name: str) -> Floats:
 def _image(values: NDArray[np.generic], name: str) -> Image.Image:
     values = np.asarray(values)
     if values.ndim not in (2, 3) or values.shape[2:] not in ((), (3,)):
-        raise PictureError(
+        raise ImageError(
             f"{name} should be an array of shape (height, width) or (height, width, 3), got "
             f"{values.shape}"
         )
     _check_size(values.shape[1], values.shape[0], name)
     if values.dtype != np.uint8:
         if values.dtype.kind != "f" or not (values.min() >= 0 and values.max() <= 1):
-            raise PictureError(
+            raise ImageError(
                 f"{name} should hold uint8, or floating point from 0 to 1, got {values.dtype} "
                 f"from {values.min()} to {values.max()}"
             )
@@ -105,7 +105,7 @@ def _image(values: NDArray[np.generic], name: str) -> Image.Image:
 
 def _check_size(width: int, height: int, name: str) -> None:
     if min(width, height) < SMALLEST:
-        raise PictureError(
+        raise ImageError(
             f"{name} is {width}×{height} pixels, and at least {SMALLEST}×{SMALLEST} are needed; "
             "give a larger picture"
         )

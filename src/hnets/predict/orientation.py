@@ -30,7 +30,7 @@ from torch import Tensor
 
 from hnets.errors import InputError
 from hnets.functional import gaussian_window
-from hnets.models.boundary import HDSN, SideNetwork
+from hnets.models._hdsn import HDSN, EdgeNetwork
 
 __all__ = ["Compass"]
 
@@ -59,7 +59,7 @@ class Compass:
         network: an H-DSN, frozen or not.
     """
 
-    def __init__(self, network: SideNetwork) -> None:
+    def __init__(self, network: EdgeNetwork) -> None:
         if not isinstance(network, HDSN):
             raise InputError(
                 f"orientations are read from fields of order 1, and {type(network).__name__} has "

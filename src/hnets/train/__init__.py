@@ -2,9 +2,9 @@
 
 from hnets.train import search
 from hnets.train.check import check_recipe
+from hnets.train.distributed import Team, joined
 from hnets.train.job import Job
 from hnets.train.loop import Diverged, Finished, Row, Run, Unwritable, Watch, train
-from hnets.train.parallel import Team, joined
 from hnets.train.progress import watching
 from hnets.train.recipe import Recipe, read_recipe, shipped_recipes
 from hnets.train.report import mean_and_spread, seeds_of, train_recipe

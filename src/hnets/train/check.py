@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from hnets.errors import InputError
+from hnets.studies.svm import check_svm
 from hnets.train.examples import examples, load
 from hnets.train.loop import build
 from hnets.train.recipe import Recipe
-from hnets.train.svm import check_svm
 from hnets.train.task import Task
 
 __all__ = ["check_recipe"]

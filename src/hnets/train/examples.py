@@ -6,10 +6,10 @@ import functools
 from typing import Any
 
 from hnets import data
-from hnets.data import BoundarySet, Dataset
+from hnets.data import Dataset, EdgeSet
 from hnets.errors import InputError
-from hnets.train.boundaries import Boundaries
-from hnets.train.classification import Classification
+from hnets.train.classification_task import Classification
+from hnets.train.edge_task import Boundaries
 from hnets.train.recipe import Data, Recipe
 from hnets.train.task import Task
 
@@ -17,7 +17,7 @@ __all__ = ["examples", "load"]
 
 
 @functools.lru_cache(maxsize=4)
-def load(recipe: Data, split: str) -> Dataset | BoundarySet:
+def load(recipe: Data, split: str) -> Dataset | EdgeSet:
     """A split of the recipe's data; the last few are kept, as a run asks for them again."""
     dataset = _load(recipe, split)
     if split == recipe.train and recipe.limit:
@@ -30,7 +30,7 @@ def load(recipe: Data, split: str) -> Dataset | BoundarySet:
     return dataset
 
 
-def _load(recipe: Data, split: str) -> Dataset | BoundarySet:
+def _load(recipe: Data, split: str) -> Dataset | EdgeSet:
     shape = {"size": recipe.size, "channels": recipe.channels}
     given: dict[str, Any] = {key: value for key, value in shape.items() if value}
     if recipe.name != data.BSDS500:
@@ -40,11 +40,11 @@ def _load(recipe: Data, split: str) -> Dataset | BoundarySet:
             f"data.{key}: the photographs of {recipe.name} are taken as they are, got {value}; "
             "leave it out"
         )
-    return data.load_boundaries(split)
+    return data.load_edges(split)
 
 
-def examples(recipe: Recipe, dataset: Dataset | BoundarySet) -> Task:
+def examples(recipe: Recipe, dataset: Dataset | EdgeSet) -> Task:
     """What a recipe learns from a data set, on the device where that is."""
-    if isinstance(dataset, BoundarySet):
+    if isinstance(dataset, EdgeSet):
         return Boundaries.of(recipe, dataset)
     return Classification.of(recipe, dataset)

@@ -11,14 +11,14 @@ from typing import Any
 from rich.console import Console
 
 from hnets.errors import InputError
+from hnets.studies.svm import train_svm
 from hnets.train import checkpoint
+from hnets.train.distributed import Team
 from hnets.train.loop import Run
-from hnets.train.parallel import Team
 from hnets.train.progress import watching
 from hnets.train.recipe import Recipe, read_recipe
 from hnets.train.record import RESULT, write_json
 from hnets.train.report import seeds_of, train_recipe
-from hnets.train.svm import train_svm
 
 __all__ = ["Job"]
 

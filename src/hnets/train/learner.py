@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hnets.train.parallel import Team, synchronise
+from hnets.train.distributed import Team, synchronise
 from hnets.train.recipe import Recipe
 from hnets.train.task import Task
 

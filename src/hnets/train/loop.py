@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from hnets.data import BoundarySet, Dataset
+from hnets.data import Dataset, EdgeSet
 from hnets.errors import InputError
 from hnets.models import create_model
 from hnets.train import checkpoint, examples
+from hnets.train.distributed import Team
 from hnets.train.learner import Learner
-from hnets.train.parallel import Team
 from hnets.train.recipe import Data, Recipe
 from hnets.train.record import Log
 from hnets.train.schedule import rates
@@ -122,7 +122,7 @@ class _Training:
         run: Run,
         team: Team,
         resume: bool,
-        load: Callable[[Data, str], Dataset | BoundarySet],
+        load: Callable[[Data, str], Dataset | EdgeSet],
         watch: Watch | None,
     ) -> None:
         self.run, self.team, self.watch, self.history = run, team, watch, list[Row]()

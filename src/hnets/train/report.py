@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from hnets.files import replacing
+from hnets.train.distributed import Team
 from hnets.train.examples import examples, load
 from hnets.train.loop import Finished, Run, Watch, train
-from hnets.train.parallel import Team
 from hnets.train.recipe import Recipe
 from hnets.train.record import RESULT, commit, summarise, versions, write_json
 

@@ -17,8 +17,8 @@ import torch
 
 from hnets.errors import InputError
 from hnets.files import replacing
+from hnets.train.distributed import Team
 from hnets.train.loop import Diverged, Finished, Run, Watch, train
-from hnets.train.parallel import Team
 from hnets.train.recipe import Recipe
 from hnets.train.record import write_json
 from hnets.train.space import Range, Space, read_space

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from fastapi.responses import JSONResponse
 
-from hnets.web.errors import Refused
+from hnets.web.refusal import Refused
 
 __all__ = ["HEADERS", "Guard", "drain", "read_body"]
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from hnets.web.errors import Refused
+from hnets.web.refusal import Refused
 
 __all__ = ["Worker"]
 

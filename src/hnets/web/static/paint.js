@@ -1,4 +1,4 @@
-// Complex numbers as colours and arrows, in the colours of hnets.inspect.phase_colours: hues on a
+// Complex numbers as colours and arrows, in the colours of hnets.predict.rendering.phase_colours: hues on a
 // circle of OKLab, where none looks brighter than another.
 import { bytes } from "./api.js";
 

@@ -1,0 +1,82 @@
+"""``hnets train``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hnets.cli.command_line import app, make_folder, whole
+
+__all__ = ["train"]
+
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe: training.epochs=10."),
+]
+Device = Annotated[
+    str | None, typer.Option(metavar="cpu|cuda", help="Where to compute; a GPU if there is one.")
+]
+
+
+@app.command()
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(help="A .toml file, or the name of a recipe that ships.")
+    ] = None,
+    changes: Changes = None,
+    seeds: Annotated[
+        int,
+        typer.Option(parser=whole(1, 1000), metavar="N", help="Runs, each with its own seed."),
+    ] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for checkpoints, logs and the result.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint of the folder.")
+    ] = False,
+    device: Device = None,
+) -> None:
+    """Train a network by a recipe; `hnets train` alone lists the recipes that ship.
+
+    Writes to runs/RECIPE unless told otherwise: for each seed a checkpoint, log.csv, TensorBoard
+    events and the weights; and result.json for all of them. On a GPU all seeds train at once.
+    Several GPUs or machines: torchrun --nproc-per-node 4 -m hnets train RECIPE, or accelerate
+    launch -m hnets train RECIPE.
+    """
+    from rich.console import Console
+
+    from hnets import train as engine
+
+    if recipe is None and not resume:
+        _list()
+        return
+    job = engine.Job.begin(recipe, changes or [], seeds, out, resume)
+    engine.check_recipe(job.recipe)
+    with engine.joined(device) as team:
+        make_folder(job.folder)
+        console = Console(quiet=not team.leads)
+        try:
+            result = job.run(team, resume, console)
+        except KeyboardInterrupt:
+            go_on = f"to go on from the last checkpoint: hnets train --resume --out {job.folder}"
+            console.print(go_on, markup=False, highlight=False, soft_wrap=True)
+            raise
+    for split, found in result["summary"].items():
+        console.print(f"{split:>10} error  {engine.mean_and_spread(found)} %", highlight=False)
+    console.print(f"wrote {job.folder / 'result.json'}", markup=False, highlight=False)
+
+
+def _list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from hnets.train import read_recipe, shipped_recipes
+
+    table = Table("recipe", "what it trains", "data")
+    for name in shipped_recipes():
+        recipe = read_recipe(name)
+        table.add_row(name, recipe.title, recipe.data.name)
+    Console().print(table)
+    typer.echo("Give one of them, or a .toml file of yours: hnets train rotmnist-r-hnet")

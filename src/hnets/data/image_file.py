@@ -1,0 +1,137 @@
+"""Read a picture as its owner sees it: upright, opaque, with eight bits a colour."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from hnets.errors import InputError
+
+__all__ = ["ImageError", "centre_square", "eight_bits", "read_image"]
+
+SMALLEST = 16
+LARGEST = 89_478_485
+"""Pixels from which on Pillow warns of a decompression bomb."""
+_STRIP = 2**20
+
+
+class ImageError(InputError):
+    """A file that cannot be used as a picture, and why."""
+
+
+def read_image(
+    source: str | os.PathLike[str] | BinaryIO,
+    smallest: int = SMALLEST,
+    largest: int = LARGEST,
+    name: str | None = None,
+) -> Image.Image:
+    """A file as an RGB image, or a `ImageError` that says in one line what is wrong with it.
+
+    Any format that Pillow reads: the camera's orientation is applied, transparency is laid on
+    white, and pictures of 16 or 32 bits are stretched from their darkest to their brightest value.
+    Of an animation, the first frame.
+
+    Args:
+        source: a path, or a file that is open for reading and can seek.
+        smallest: pixels that either side must have.
+        largest: pixels that the whole may have; Pillow itself allows no more than twice `LARGEST`.
+        name: what an error calls it; by default the path.
+    """
+    if isinstance(source, str | os.PathLike):
+        source = Path(source)
+    name = name or str(source)
+    if isinstance(source, Path) and source.is_dir():
+        raise ImageError(f"{name} is a folder; give one picture in it")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about odd metadata, and bombs that are no larger
+            with Image.open(source) as opened:
+                _check_size(name, opened, smallest, largest)
+                opened.load()
+                ImageOps.exif_transpose(opened, in_place=True)
+                image = eight_bits(opened)
+    except ImageError:
+        raise
+    except FileNotFoundError:
+        raise ImageError(f"there is no file {name}; give the path of a picture") from None
+    except PermissionError:
+        raise ImageError(f"{name} may not be read; check its permissions") from None
+    except UnidentifiedImageError:
+        what = "is not a picture that Pillow can read" if _size(source) else "is empty"
+        raise ImageError(f"{name} {what}; give a PNG, JPEG, TIFF, WebP or GIF file") from None
+    except Image.DecompressionBombError:
+        raise _too_large(name, largest) from None
+    except Exception as error:  # decoders of damaged files raise anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ImageError(
+            f"{name} is damaged or cut short ({reason}); save it again from its source"
+        ) from error
+    return image
+
+
+def _check_size(name: str, image: Image.Image, smallest: int, largest: int) -> None:
+    if min(image.size) < smallest:
+        raise ImageError(
+            f"{name} is {image.width}×{image.height} pixels, and at least {smallest}×{smallest} "
+            "are needed; give a larger picture"
+        )
+    if image.width * image.height > largest:
+        raise _too_large(name, largest)
+
+
+def _too_large(name: str, largest: int) -> ImageError:
+    return ImageError(
+        f"{name} has more than {largest // 10**6} million pixels; make it smaller first"
+    )
+
+
+def _size(source: Path | BinaryIO) -> int:
+    return source.stat().st_size if isinstance(source, Path) else source.seek(0, os.SEEK_END)
+
+
+def centre_square(image: Image.Image) -> Image.Image:
+    """The largest square in the middle of an image.
+
+    >>> centre_square(Image.new("RGB", (30, 20))).size
+    (20, 20)
+    """
+    side = min(image.size)
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    return image.crop((left, top, left + side, top + side))
+
+
+def eight_bits(image: Image.Image) -> Image.Image:
+    """An image of any mode as RGB: on white where it is transparent, stretched beyond 8 bits."""
+    if image.mode.startswith(("I", "F")):  # where Pillow itself would clip at 255
+        return Image.fromarray(_stretched(np.asarray(image))).convert("RGB")
+    if image.has_transparency_data:
+        opaque = image.convert("RGBA")
+        white = Image.new("RGBA", opaque.size, "white")
+        return Image.alpha_composite(white, opaque).convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")  # which copies, large as it is
+
+
+def _stretched(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """From the lowest to the highest finite value, in strips: the picture may be large."""
+    rows = max(1, _STRIP // values.shape[1])
+    strips = [slice(top, top + rows) for top in range(0, len(values), rows)]
+    ends = [end for strip in strips for end in _ends(values[strip])]
+    if not ends:
+        raise ValueError("it holds no finite value")
+    low, high = min(ends), max(ends)
+    stretched = np.empty(values.shape, np.uint8)
+    for strip in strips:
+        part = np.where(np.isfinite(values[strip]), values[strip], low) - low
+        stretched[strip] = (part * (255 / max(high - low, 1e-30))).round()
+    return stretched
+
+
+def _ends(values: NDArray[Any]) -> list[float]:
+    finite = values[np.isfinite(values)]
+    return [float(finite.min()), float(finite.max())] if finite.size else []

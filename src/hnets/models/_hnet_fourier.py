@@ -1,0 +1,188 @@
+"""Past the paper: networks whose nonlinearities act on the angle and so mix orders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets import nn as hnn
+from hnets.basis import Rings
+from hnets.nn._checks import flag, probability, whole
+from hnets.plan import Phase
+from hnets.streams import Stream, Streams
+
+__all__ = ["HNetFourier", "Nonlinearity", "hnet_fourier"]
+
+Nonlinearity = Literal["fourier", "poly", "gated", "magnitude"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Kernels and fields of the convolutions, and how their filters are made up."""
+
+    kernels: tuple[int, ...]
+    fields: tuple[int, ...]
+    """Multiples of 8, for which GPUs have their fastest convolutions."""
+    orders: int
+    head: int
+    share: bool
+    phase: Phase
+
+
+SIZES = {
+    "tiny": Size((7, 5, 5, 5, 5, 5), (8, 16, 16, 16, 24, 32), 3, 24, share=True, phase="filter"),
+    "small": Size((9, 5, 5, 5, 5, 5), (8, 16, 16, 24, 32, 48), 3, 48, share=False, phase="free"),
+    "base": Size((9, 7, 7, 7, 7, 5), (24, 32, 32, 32, 64, 96), 4, 96, share=False, phase="free"),
+}
+
+
+class HNetFourier(nn.Module):
+    """Six convolutions, each followed by batch norm and a nonlinearity, and a small head.
+
+    Every layer has a real order 0 and orders 1 to ``orders`` of equal width: functions on the
+    circle, by which `hnets.nn.FourierAct` mixes them. Mean pooling after layers 2 and 4, then
+    magnitudes, their maximum over the picture, and two linear layers.
+
+    Args:
+        size: ``"tiny"``, ``"small"`` or ``"base"``.
+        in_channels: of the pictures.
+        classes: of the pictures.
+        nonlinearity: ``"fourier"``, ``"poly"`` (exactly equivariant), ``"gated"``, or
+            ``"magnitude"``, the paper's batch norm with C-ReLU. The latter two keep orders apart.
+        orders: the highest order; by default that of the size.
+        samples: angles of ``"fourier"``; by default those of `hnets.nn.FourierAct`.
+        rings: ``"gaussian"`` or ``"exact"``; see `hnets.nn.HConv2d`.
+        phase: ``"free"``, ``"ring"``, ``"filter"`` or ``"none"``, see `hnets.nn.HConv2d`; by
+            default that of the size.
+        share: whether paths of equal order difference share filters, as in the paper; else all are
+            independent and the space of equivariant kernels is complete. By default as the size.
+        dropout: of the head.
+        centre_of_mass: whether every layer is told in which direction it lies, by
+            `hnets.nn.PointingBias`: for light things on black, if their place says which way up
+            they were.
+    """
+
+    def __init__(
+        self,
+        size: Literal["tiny", "small", "base"] = "small",
+        in_channels: int = 1,
+        classes: int = 10,
+        nonlinearity: Nonlinearity = "fourier",
+        orders: int | None = None,
+        samples: int | None = None,
+        rings: Rings = "gaussian",
+        phase: Phase | None = None,
+        share: bool | None = None,
+        dropout: float = 0.3,
+        centre_of_mass: bool = False,
+    ) -> None:
+        super().__init__()
+        if size not in SIZES:
+            raise ValueError(f"size is one of {', '.join(SIZES)}, got {size!r}")
+        chosen = SIZES[size]
+        self.in_channels, classes = whole(in_channels, "in_channels"), whole(classes, "classes")
+        orders = chosen.orders if orders is None else whole(orders, "orders")
+        share = chosen.share if share is None else flag(share, "share")
+        phase = chosen.phase if phase is None else phase
+        dropout = probability(dropout, "dropout")
+        self.centre_of_mass = flag(centre_of_mass, "centre_of_mass")
+        streams, layers = Streams(f"{in_channels}x0r"), list[nn.Module]()
+        widths = zip(chosen.kernels, chosen.fields, strict=True)
+        for number, (kernel, width) in enumerate(widths, start=1):
+            act = _nonlinearity(nonlinearity, width, orders, samples)
+            conv = hnn.HConv2d(
+                *(streams, act.in_streams, kernel),
+                padding="same",
+                rings=rings,
+                phase=phase,
+                share=share,
+                conjugate=not share,
+            )
+            layer = _Layer(conv, act)
+            if centre_of_mass:
+                layer.insert(1, hnn.PointingBias(act.in_streams))
+            if number in (2, 4):
+                layer.append(hnn.HAvgPool2d(2))
+            layers.append(layer)
+            streams = act.out_streams
+        self.layers = nn.Sequential(*layers)
+        self.magnitude = hnn.Magnitude(streams)
+        fields = self.magnitude.out_streams.fields
+        self.head = nn.Sequential(
+            nn.BatchNorm1d(fields),
+            nn.Dropout(dropout),
+            nn.Linear(fields, chosen.head, bias=False),
+            nn.BatchNorm1d(chosen.head),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(chosen.head, classes),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits ``(batch, classes)`` of pictures ``(batch, channels, height, width)``."""
+        direction = F.mass_direction(x) if self.centre_of_mass else None
+        for layer in self.layers:
+            if x.device.type == "cuda":  # where convolutions of many channels are faster so
+                x = x.contiguous(memory_format=torch.channels_last)
+            x = layer(x, direction)
+        logits: Tensor = self.head(self.magnitude(x).amax((2, 3)))
+        return logits
+
+
+def hnet_fourier(
+    size: Literal["tiny", "small", "base"] = "small",
+    in_channels: int = 1,
+    classes: int = 10,
+    **options: Any,
+) -> HNetFourier:
+    """A network of `HNetFourier`, untrained."""
+    return HNetFourier(size, in_channels, classes, **options)
+
+
+class _Layer(nn.Sequential):
+    """Parts one after the other, those with a bias that points along a direction."""
+
+    def forward(self, x: Tensor, direction: Tensor | None = None) -> Tensor:
+        for part in self:
+            x = part(x, direction) if isinstance(part, hnn.PointingBias) else part(x)
+        return x
+
+
+class _NormedGates(nn.Module):
+    """Batch norm of the fields and of their gates, and then the gates."""
+
+    def __init__(self, streams: Streams) -> None:
+        super().__init__()
+        self.norm, self.gate_norm = hnn.AngularNorm2d(streams), nn.BatchNorm2d(streams.fields)
+        self.gated = hnn.Gated(streams)
+        self.in_streams, self.out_streams = self.gated.in_streams, streams
+
+    def forward(self, x: Tensor) -> Tensor:
+        fields, gates = x.tensor_split([self.out_streams.channels], dim=1)
+        gated: Tensor = self.gated(torch.cat([self.norm(fields), self.gate_norm(gates)], dim=1))
+        return gated
+
+
+_Act = hnn.FourierAct | hnn.PolyAct | hnn.HBatchNorm2d | _NormedGates
+
+
+def _circle(width: int, orders: int) -> Streams:
+    return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in range(1, orders + 1))))
+
+
+def _nonlinearity(kind: Nonlinearity, width: int, orders: int, samples: int | None) -> _Act:
+    streams = _circle(width, orders)
+    match kind:
+        case "fourier":
+            return hnn.FourierAct(streams, samples=samples, norm=True)
+        case "poly":
+            return hnn.PolyAct(streams, norm=True)
+        case "magnitude":
+            return hnn.HBatchNorm2d(streams)
+        case "gated":
+            return _NormedGates(streams)
+    raise ValueError(f'nonlinearity is "fourier", "poly", "gated" or "magnitude", got {kind!r}')

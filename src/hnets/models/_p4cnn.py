@@ -1,0 +1,175 @@
+"""Networks equivariant to quarter turns, which the paper compares with (Cohen and Welling, 2016).
+
+A feature map has each channel in four orientations, as a plain tensor ``(batch, 4·channels, height,
+width)``. The four of one channel are neighbours, so that a batch norm and a maximum over them are
+views. When the input turns by 90 degrees counter-clockwise, the map turns with it and what was in
+orientation r is in orientation r + 1.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hnets.models._z2cnn import SevenLayers, has_bias
+from hnets.nn._checks import rank, whole
+
+__all__ = [
+    "P4CNN",
+    "P4BatchNorm2d",
+    "P4CNNPooling",
+    "P4Conv2d",
+    "p4_kernel",
+    "p4cnn",
+    "p4cnn_pooling",
+]
+
+WIDTH = 10
+WIDTH_POOLED = 20
+
+
+def p4_kernel(weight: Tensor) -> Tensor:
+    """The filter bank ``(4·out, in·s, k, k)`` of filters ``(out, in, s, k, k)``.
+
+    Every filter is turned to the four orientations; one that acts on feature maps (s = 4) has its
+    own orientations moved on as well, one that acts on a picture (s = 1) has none.
+
+    >>> p4_kernel(torch.tensor([[0.0, 1.0], [2.0, 3.0]]).view(1, 1, 1, 2, 2))[1, 0]
+    tensor([[1., 3.],
+            [0., 2.]])
+    """
+    turned = [torch.rot90(weight.roll(r, 2), r, (3, 4)) for r in range(4)]
+    return torch.stack(turned, dim=1).flatten(2, 3).flatten(0, 1)
+
+
+class P4Conv2d(nn.Module):
+    """A convolution over positions and quarter turns, as one plain convolution.
+
+    >>> P4Conv2d(3, 10, 3, lift=True)(torch.randn(2, 3, 12, 12)).shape
+    torch.Size([2, 40, 10, 10])
+
+    Args:
+        in_channels: channels of the input, each in four orientations unless ``lift``.
+        out_channels: channels of the output, each in four orientations unless ``pool``.
+        kernel_size: pixels along a side.
+        bias: whether to add a value to each output channel.
+        lift: the input is a picture, without orientations.
+        pool: of the four orientations of the output, keep the maximum.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        bias: bool = True,
+        *,
+        lift: bool = False,
+        pool: bool = False,
+    ) -> None:
+        super().__init__()
+        self.in_channels = whole(in_channels, "in_channels")
+        self.out_channels = whole(out_channels, "out_channels")
+        self.kernel_size = whole(kernel_size, "kernel_size")
+        self.orientations, self.pool = 1 if lift else 4, pool
+        # Four dimensions, as memory formats want them of every convolution.
+        shape = (out_channels, in_channels * self.orientations, kernel_size, kernel_size)
+        self.weight = nn.Parameter(torch.empty(shape))
+        self.bias = nn.Parameter(torch.empty(self.out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw filters that keep the scale of activations through a ReLU (He et al., 2015)."""
+        # What is added up is a filter's channels, orientations and pixels: dimensions 1 to 3.
+        nn.init.kaiming_normal_(self.weight, nonlinearity="relu")
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve ``(batch, in channels · orientations, height, width)``."""
+        rank(x, "P4Conv2d")
+        if x.shape[1] != self.in_channels * self.orientations:
+            raise ValueError(
+                f"P4Conv2d expects {self.in_channels}·{self.orientations} channels, "
+                f"got an input of shape {tuple(x.shape)}"
+            )
+        kernel = p4_kernel(self.weight.unflatten(1, (self.in_channels, self.orientations)))
+        bias = None if self.bias is None else self.bias.repeat_interleave(4)
+        y = F.conv2d(x, kernel, bias)
+        return y.unflatten(1, (self.out_channels, 4)).amax(2) if self.pool else y
+
+    def extra_repr(self) -> str:
+        """The arguments, for `print`."""
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+            f"bias={self.bias is not None}, lift={self.orientations == 1}, pool={self.pool}"
+        )
+
+
+class P4BatchNorm2d(nn.Module):
+    """Batch norm with one scale and one shift for the four orientations of a channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise over batch, orientations and positions."""
+        by_channel = x.unflatten(1, (-1, 4)).flatten(2, 3)  # (batch, channels, 4·height, width)
+        normed: Tensor = self.norm(by_channel)
+        return normed.reshape(x.shape)
+
+
+class P4CNN(SevenLayers):
+    """`Z2CNN` with 10 channels in four orientations a layer; 24,590 parameters.
+
+    The last layer keeps the maximum over the orientations: quarter turns do not change the logits.
+    """
+
+    def __init__(self, in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> None:
+        body = [
+            P4Conv2d(
+                in_channels if number == 1 else WIDTH, WIDTH, 3, has_bias(number), lift=number == 1
+            )
+            for number in range(1, 7)
+        ]
+        last = P4Conv2d(WIDTH, whole(classes, "classes"), 4, pool=True)
+        super().__init__(in_channels, [*body, last], lambda: P4BatchNorm2d(WIDTH), dropout)
+
+
+class P4CNNPooling(SevenLayers):
+    """`Z2CNN` with the maximum over the four turns of every filter; 21,570 parameters.
+
+    A layer leaves no orientations, so that the next one cannot tell how parts are turned to one
+    another.
+    """
+
+    def __init__(self, in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> None:
+        body = [
+            P4Conv2d(
+                in_channels if number == 1 else WIDTH_POOLED, WIDTH_POOLED, 3, has_bias(number),
+                lift=True, pool=True,
+            )
+            for number in range(1, 7)
+        ]  # fmt: skip
+        last = P4Conv2d(WIDTH_POOLED, whole(classes, "classes"), 4, lift=True, pool=True)
+        super().__init__(in_channels, [*body, last], lambda: nn.BatchNorm2d(WIDTH_POOLED), dropout)
+
+
+def p4cnn(in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> P4CNN:
+    """The P4CNN of the paper's Table 1, untrained.
+
+    >>> sum(p.numel() for p in p4cnn().parameters())
+    24590
+    """
+    return P4CNN(in_channels, classes, dropout)
+
+
+def p4cnn_pooling(in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> P4CNNPooling:
+    """The P4CNN with rotation pooling of the paper's Table 1, untrained.
+
+    >>> sum(p.numel() for p in p4cnn_pooling().parameters())
+    21570
+    """
+    return P4CNNPooling(in_channels, classes, dropout)

@@ -1,0 +1,99 @@
+"""The plain network that the paper compares with, and the plan that it shares with the p4 networks.
+
+The architecture is Cohen and Welling's (2016), in the form that the paper counts: biases in layers
+1, 3 and 5, batch norm in layers 2, 4 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from hnets import nn as hnn
+from hnets.nn._checks import picture, probability, whole
+
+__all__ = ["Z2CNN", "SevenLayers", "has_bias", "z2cnn"]
+
+WIDTH = 20
+SMALLEST = 28
+"""Pixels along a side that leave one position to the last layer."""
+
+
+class SevenLayers(nn.Module):
+    """What stands around seven convolutions: norms, ReLU, pooling and dropout.
+
+    ReLU after each layer but the last, batch norm in 2, 4 and 6, max pooling after 2 and dropout,
+    if any, after 1, 3, 4, 5 and 6. Without padding a picture of 28×28 leaves one position; of
+    larger ones, the logits are means over the positions.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        convolutions: Sequence[nn.Module],
+        norm: Callable[[], nn.Module],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.in_channels, dropout = in_channels, probability(dropout, "dropout")
+        *body, last = convolutions
+        layers = []
+        for number, conv in enumerate(body, start=1):
+            layer = nn.Sequential(conv)
+            if not has_bias(number):
+                layer.append(norm())
+            layer.append(nn.ReLU())
+            if number == 2:
+                layer.append(nn.MaxPool2d(2))
+            elif dropout:
+                layer.append(nn.Dropout(dropout))
+            layers.append(layer)
+        self.layers = nn.Sequential(*layers, nn.Sequential(last, hnn.GlobalMean()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits ``(batch, classes)`` of pictures ``(batch, channels, height, width)``."""
+        who = type(self).__name__
+        picture(x, who)
+        if x.shape[1] != self.in_channels or x.shape[2] < SMALLEST or x.shape[3] < SMALLEST:
+            raise ValueError(
+                f"{who} expects pictures (batch, {self.in_channels}, height, width) of at least "
+                f"{SMALLEST}×{SMALLEST} pixels, got {tuple(x.shape)}"
+            )
+        logits: Tensor = self.layers(x)
+        return logits
+
+
+def has_bias(number: int) -> bool:
+    """Whether a layer, counted from 1, has a bias; the others have a batch norm that shifts."""
+    return number % 2 == 1
+
+
+class Z2CNN(SevenLayers):
+    """Six 3×3 layers of 20 maps and a 4×4 one; 21,570 parameters as the paper counts them."""
+
+    def __init__(self, in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> None:
+        in_channels, classes = whole(in_channels, "in_channels"), whole(classes, "classes")
+        body = [
+            _conv(in_channels if number == 1 else WIDTH, WIDTH, 3, has_bias(number))
+            for number in range(1, 7)
+        ]
+        last = _conv(WIDTH, classes, 4, bias=True)
+        super().__init__(in_channels, [*body, last], lambda: nn.BatchNorm2d(WIDTH), dropout)
+
+
+def _conv(into: int, out: int, size: int, bias: bool) -> nn.Conv2d:
+    conv = nn.Conv2d(into, out, size, bias=bias)
+    nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
+    if conv.bias is not None:
+        nn.init.zeros_(conv.bias)
+    return conv
+
+
+def z2cnn(in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> Z2CNN:
+    """The plain CNN of the paper's Table 1, untrained.
+
+    >>> sum(p.numel() for p in z2cnn().parameters())
+    21570
+    """
+    return Z2CNN(in_channels, classes, dropout)

@@ -1,0 +1,169 @@
+"""Nonlinearities that mix orders: functions of the angle instead of the magnitude."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets.nn._checks import highest_order, whole
+from hnets.nn.norm import AngularNorm2d
+from hnets.streams import Streams, StreamsLike
+
+__all__ = ["FourierAct", "PolyAct"]
+
+_RELUS = (torch.relu, nn.functional.relu)
+
+
+class _Circle(nn.Module):
+    """Streams as functions on the circle, and the matrix that leads to their values."""
+
+    synthesis: Tensor
+
+    def __init__(
+        self,
+        streams: StreamsLike,
+        samples: int,
+        norm: bool,
+        sync: bool,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__()
+        self.in_streams = self.out_streams = Streams(streams)
+        self.samples = samples
+        self.norm = None
+        if norm:
+            self.norm = AngularNorm2d(streams, sync=sync, device=device, dtype=dtype)
+        like = torch.empty(0, device=device, dtype=dtype)
+        self.register_buffer("synthesis", like, persistent=False)
+        self._set_synthesis()
+        self.register_load_state_dict_post_hook(_Circle._set_synthesis)
+
+    def _set_synthesis(self, after_loading: object = None) -> None:
+        # Where the parameters are: a state dict loaded with assign=True may have moved them.
+        like = next(self.parameters(), self.synthesis)
+        if after_loading and like.is_meta:  # without parameters nothing says where: most often CPU
+            like = torch.empty(0, dtype=like.dtype, device="cpu")
+        matrix = torch.tensor(F.synthesis(len(self.in_streams) - 1, self.samples))
+        # At least float32: half precision would round the angles.
+        self.synthesis = matrix.to(like.device, torch.promote_types(like.dtype, torch.float32))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self._set_synthesis()  # from float64 again, for all of its digits
+        return self
+
+    def extra_repr(self) -> str:
+        """The streams and how they are sampled, for `print`."""
+        return f"{self.in_streams}, samples={self.samples}"
+
+
+class FourierAct(_Circle):
+    """Apply a function to values on the circle, of which the streams are Fourier coefficients.
+
+    >>> act = FourierAct("8x0r + 8x1 + 8x2", norm=True)
+    >>> act(torch.randn(2, 40, 9, 9)).shape
+    torch.Size([2, 40, 9, 9])
+
+    Unlike a function of magnitudes it mixes orders and phases. It is exactly equivariant to turns
+    by ``360 / samples`` degrees, and the better at others the more samples there are: the error
+    comes from what the function puts into orders that the samples cannot tell apart.
+
+    Args:
+        streams: a real order 0, then orders 1 to K, all of one multiplicity.
+        act: the function, of any tensor; ReLU has the fastest form.
+        samples: how many angles; by default half as many again as there are coefficients, rounded
+            up to a multiple of four, so that quarter turns are exact.
+        norm: normalise the values before the function, as `AngularNorm2d` does.
+        sync: take its statistics over all processes under distributed training, on any backend.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+    """
+
+    def __init__(
+        self,
+        streams: StreamsLike,
+        act: Callable[[Tensor], Tensor] = torch.relu,
+        samples: int | None = None,
+        norm: bool = False,
+        sync: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        order = highest_order(streams, "FourierAct")
+        samples = 4 * -(-3 * (2 * order + 1) // 8) if samples is None else whole(samples, "samples")
+        if samples <= 2 * order:
+            raise ValueError(
+                f"{samples} samples cannot hold orders up to {order}: give at least {2 * order + 1}"
+            )
+        super().__init__(streams, samples, norm, sync, device, dtype)
+        self.act = act
+        self._rectifies = act in _RELUS or type(act) is nn.ReLU
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(batch, channels, height, width)``, normalised if so built, through the function."""
+        self.in_streams.check(x, "FourierAct")
+        norm = self.norm
+        if not self._rectifies:
+            return F.fourier_act(x if norm is None else norm(x), self.act, self.synthesis)
+        if norm is None:
+            return F.fourier_relu(x, None, None, self.synthesis)
+        return F.batch_fourier_relu(
+            x,
+            *norm.values,
+            self.synthesis,
+            norm.training,
+            norm.momentum,
+            norm.norm_eps,
+            norm.group,
+        )
+
+
+class PolyAct(_Circle):
+    """``linear·f + square·f²`` for the functions f on the circle, with two learned numbers a field.
+
+    The coefficients of f² are sums of products of those of f: a tensor product, cut off at the
+    highest order. So it mixes orders and is exactly equivariant at every angle.
+
+    >>> act = PolyAct("8x0r + 8x1 + 8x2")
+    >>> act.samples                       # enough for the square of order 2 to be exact
+    7
+
+    Args:
+        streams: a real order 0, then orders 1 to K, all of one multiplicity.
+        norm: normalise f first, as `AngularNorm2d` does. Squares of squares grow fast, so deep
+            networks need it.
+        sync: take its statistics over all processes under distributed training, on any backend.
+        device: where the parameters are made.
+        dtype: type of the parameters.
+    """
+
+    def __init__(
+        self,
+        streams: StreamsLike,
+        norm: bool = False,
+        sync: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        samples = 3 * highest_order(streams, "PolyAct") + 1
+        super().__init__(streams, samples, norm, sync, device, dtype)
+        empty = torch.empty(self.in_streams[0].multiplicity, device=device, dtype=dtype)
+        self.linear, self.square = nn.Parameter(empty), nn.Parameter(empty.clone())
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start again, with half of f and half of f²."""
+        nn.init.constant_(self.linear, 0.5)
+        nn.init.constant_(self.square, 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(batch, channels, height, width)``, normalised if so built, through the polynomial."""
+        self.in_streams.check(x, "PolyAct")
+        linear, square = (v.to(self.synthesis)[:, None, None] for v in (self.linear, self.square))
+        normalised = x if self.norm is None else self.norm(x)
+        return F.fourier_act(normalised, lambda f: f * (linear + square * f), self.synthesis)

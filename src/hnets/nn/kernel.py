@@ -1,0 +1,146 @@
+"""The learned values of a harmonic convolution, and the plain kernel they stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets.initialisation import radial_std
+from hnets.plan import KernelSpec, Plan, plan
+from hnets.streams import Streams
+
+__all__ = ["Combine", "HarmonicFilters"]
+
+Combine = Literal["sum", "stack", "max"]
+
+
+class HarmonicFilters(nn.Module):
+    """Radial profiles and phase offsets of the filters ``R(r)·exp(i(mφ+β))`` of one layer.
+
+    Calling it gives the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
+    convolution that follows all paths. Where converging responses are not summed, each input stream
+    is a group of that convolution, with its own copy of the outputs.
+    """
+
+    radial: nn.ParameterDict
+    """By the number of a block of the plan ``(out, in, columns)``; usually there is one block."""
+    phase: nn.ParameterDict
+    """By the number of a block ``(out, in, phases)``; absent where no filter has a phase."""
+
+    def __init__(
+        self,
+        in_streams: Streams,
+        out_streams: Streams,
+        spec: KernelSpec,
+        combine: Combine = "sum",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_streams, self.out_streams = in_streams, out_streams
+        self.spec, self.combine = spec, combine
+        alike = len({stream.channels for stream in in_streams}) == 1
+        self.groups = len(in_streams) if combine != "sum" and alike else 1
+
+        self.radial, self.phase = nn.ParameterDict(), nn.ParameterDict()
+        for number, block in enumerate(self.plan.blocks):
+            _, out, _, into = block.shape
+            for values, each in ((self.radial, block.columns), (self.phase, len(block.spread))):
+                if each:
+                    empty = torch.empty(out, into, each, device=device, dtype=dtype)
+                    values[str(number)] = nn.Parameter(empty)
+        # What forward needs of the plan, as plain values: for every row, (block, shape).
+        numbers = iter(range(len(self.plan.rows) * len(self.plan.rows[0])))
+        self._rows = tuple(
+            tuple((str(next(numbers)), block.shape) for block in row) for row in self.plan.rows
+        )
+        self._set_constants()
+        self.reset_parameters()
+        self.register_load_state_dict_post_hook(_follow)
+
+    @property
+    def plan(self) -> Plan:
+        """Which filter joins which streams."""
+        return plan(self.in_streams, self.out_streams, self.spec)
+
+    def reset_parameters(self) -> None:
+        """Draw radial weights that keep the power at every frequency, and phases in [0, 2π)."""
+        std = radial_std(self.plan, separate=self.combine != "sum")
+        with torch.no_grad():
+            for number, weight in self.radial.items():
+                weight.normal_().mul_(torch.tensor(std[int(number)]).to(weight))
+            for beta in self.phase.values():
+                beta.uniform_(0, 2 * math.pi)
+
+    def forward(self) -> Tensor:
+        """Assemble the kernel."""
+        like = next(iter(self.radial.values()))
+        if not like.is_meta and torch.is_autocast_enabled(like.device.type):
+            # Autocast rounds the kernel in the convolution; assembling must not round it before.
+            with torch.autocast(like.device.type, enabled=False):
+                kernel = self._kernel()
+        else:
+            kernel = self._kernel().to(like.dtype)
+        if self.combine == "sum":
+            return kernel
+        columns = [kernel[:, where] for where in self.in_streams.slices]
+        if self.groups == 1:  # streams of different widths: zeros keep them apart
+            columns = [
+                nn.functional.pad(c, (0, 0, 0, 0, where.start, kernel.shape[1] - where.stop))
+                for c, where in zip(columns, self.in_streams.slices, strict=True)
+            ]
+        return torch.cat(columns)
+
+    def _kernel(self) -> Tensor:
+        return _cat([_cat([self._block(*b) for b in row], 1) for row in self._rows], 0)
+
+    def _block(self, number: str, shape: tuple[int, int, int, int]) -> Tensor:
+        size = self.spec.kernel_size
+        assembly = getattr(self, f"assembly{number}")
+        if number not in self.radial:  # no ring can carry what would join these streams
+            return assembly.new_zeros(shape[0] * shape[1], shape[2] * shape[3], size, size)
+        radial, phase = self.radial[number].to(assembly.dtype), self.phase.get(number)
+        if phase is not None:
+            phase = phase.to(assembly.dtype)
+        spread = getattr(self, f"spread{number}")
+        return F.harmonic_kernel(radial, phase, spread, assembly, shape, size)
+
+    def _set_constants(self) -> None:
+        device, dtype = self._exact
+        for number, block in enumerate(self.plan.blocks):
+            for name, value in (("spread", block.spread), ("assembly", block.assembly)):
+                constant = torch.tensor(value).to(device, dtype)
+                self.register_buffer(f"{name}{number}", constant, persistent=False)
+
+    @property
+    def _exact(self) -> tuple[torch.device, torch.dtype]:
+        """Where and how kernels are made: half precision would round the angles of the filters."""
+        like = next(iter(self.radial.values()))
+        return like.device, torch.promote_types(like.dtype, torch.float32)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        # From float64 again: float32 constants made double would break exact equivariance.
+        self._set_constants()
+        return self
+
+    def extra_repr(self) -> str:
+        """The paths, for `print`."""
+        orders = sorted({each.order for block in self.plan.blocks for each in block.filters})
+        return f"|orders| {', '.join(map(str, orders))}"
+
+
+def _follow(filters: HarmonicFilters, _: object = None) -> None:
+    """Bring the constants to where a state dict loaded with ``assign=True`` has put the rest."""
+    constant = next(filters.buffers())
+    if (constant.device, constant.dtype) != filters._exact:
+        filters._set_constants()
+
+
+def _cat(parts: list[Tensor], dim: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

@@ -1,0 +1,105 @@
+"""Changing the resolution, and where the centres of equivariance go.
+
+A feature map is equivariant about the centre of each of its pixels. Pooling by s leaves one such
+centre for every s×s pixels, at their middle: between pixels where s is even. The picture's own
+centre stays one of symmetry as long as s divides its height and width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Self
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets.nn._checks import picture, whole
+
+__all__ = ["HAvgPool2d", "HBlurPool2d", "HUpsample2d"]
+
+
+class HAvgPool2d(nn.Module):
+    """Mean of non-overlapping squares, as the paper pools; no maximum, which would move centres.
+
+    Centres of equivariance go to the middles of the squares. Rows and columns that do not fill a
+    square are cut off at the bottom and right, which shifts the centre of the picture.
+    """
+
+    def __init__(self, kernel_size: int) -> None:
+        super().__init__()
+        self.kernel_size = whole(kernel_size, "kernel_size")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pool ``(batch, channels, height, width)``."""
+        picture(x, "HAvgPool2d")
+        return F.mean_pool2d(x, self.kernel_size)
+
+    def extra_repr(self) -> str:
+        """The size, for `print`."""
+        return str(self.kernel_size)
+
+
+class HBlurPool2d(nn.Module):
+    """Gaussian blur, then every ``stride``-th pixel: less aliasing than a mean (section 4.2).
+
+    Centres of equivariance go where `HAvgPool2d` puts them: the window has the parity of the
+    stride. The border is continued by reflection.
+
+    Args:
+        stride: factor by which height and width shrink.
+        sigma: width of the Gaussian in pixels; by default a third of the stride.
+    """
+
+    window: Tensor
+
+    def __init__(self, stride: int = 2, sigma: float | None = None) -> None:
+        super().__init__()
+        self.stride = whole(stride, "stride")
+        self.sigma = stride / 3 if sigma is None else sigma
+        if not self.sigma > 0:
+            raise ValueError(f"sigma is a width in pixels above 0, got {sigma}")
+        window = self._gaussian().to(torch.get_default_dtype())
+        self.register_buffer("window", window, persistent=False)
+
+    def _gaussian(self) -> Tensor:
+        return F.gaussian_window(self.stride + 2 * math.ceil(2 * self.sigma), self.sigma)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self.window = self._gaussian().to(self.window)  # all its digits, and some after to_empty()
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pool ``(batch, channels, height, width)``."""
+        picture(x, "HBlurPool2d")
+        return F.blur_pool2d(x, self.window, self.stride)
+
+    def extra_repr(self) -> str:
+        """The arguments, for `print`."""
+        return f"stride={self.stride}, sigma={self.sigma:g}"
+
+
+class HUpsample2d(nn.Module):
+    """Bilinear interpolation to ``scale`` times the size, by default twice.
+
+    Every pixel becomes a scale×scale square about its own centre of equivariance; the new centres
+    are as good as the interpolation between the old ones.
+    """
+
+    def __init__(self, scale: int = 2) -> None:
+        super().__init__()
+        self.scale = whole(scale, "scale")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Enlarge ``(batch, channels, height, width)``."""
+        picture(x, "HUpsample2d")
+        return functional.interpolate(
+            x, scale_factor=float(self.scale), mode="bilinear", align_corners=False
+        )
+
+    def extra_repr(self) -> str:
+        """The factor, for `print`."""
+        return str(self.scale)

@@ -1,0 +1,137 @@
+"""The network that a user names, and a picture as that network takes it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from hnets.errors import InputError
+from hnets.models import HNetMNIST, create_model
+from hnets.models import _weights as weights
+from hnets.nn import HConv2d
+from hnets.predict.ink import find_ink
+
+__all__ = ["Network", "find_network", "model_input"]
+
+_STEP = 16
+"""Sides of a picture are cut to multiples of it, which four halvings take without a margin."""
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network and what it is called."""
+
+    name: str
+    module: nn.Module
+    trained: bool
+    """Whether its weights are trained ones; those of a user's module are taken to be."""
+
+    @property
+    def title(self) -> str:
+        """The name, and a warning if the weights are random."""
+        return self.name if self.trained else f"{self.name}, untrained"
+
+
+def find_network(given: str) -> Network:
+    """One of ours by its name, with trained weights where some ship, or a user's module.
+
+    The latter is ``package.module:attribute`` or ``file.py:attribute``, where the attribute is a
+    module, or a class or function that makes one without arguments.
+
+    >>> find_network("hnet_mnist").title, find_network("p4cnn").title
+    ('hnet_mnist', 'p4cnn, untrained')
+    """
+    if ":" in given:
+        return Network(given, _users(given), trained=True)
+    trained = given in weights.available()
+    try:
+        with torch.random.fork_rng(devices=[]):  # the same random weights each time
+            torch.manual_seed(0)
+            module = create_model(given, pretrained=trained)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(
+            f"{error}; or give a module of your own as package.module:attribute"
+        ) from None
+    return Network(given, module.eval(), trained)
+
+
+def model_input(module: nn.Module, picture: Image.Image, size: int, name: str) -> Tensor:
+    """A picture as ``(1, channels, height, width)``: for digits as they learned them.
+
+    Others take it in grey or in colour, from 0 to 1, with ``size`` pixels along the longer side at
+    most. ``name`` is what an error calls the picture.
+    """
+    if isinstance(module, HNetMNIST) and module.in_channels == 1:
+        return torch.from_numpy(find_ink(picture, name).digit())[None, None]
+    channels = _channels(module)
+    image = picture.convert("L" if channels == 1 else "RGB")
+    image.thumbnail((size, size), Image.Resampling.LANCZOS)
+    pixels = np.asarray(image, dtype=np.float32).reshape(image.height, image.width, -1)
+    height, width = (max(_STEP, side // _STEP * _STEP) for side in pixels.shape[:2])
+    top, left = (max(0, (a - b) // 2) for a, b in zip(pixels.shape, (height, width), strict=False))
+    x = torch.from_numpy(pixels / 255)[top : top + height, left : left + width]
+    return x.permute(2, 0, 1)[None].contiguous()
+
+
+def _channels(module: nn.Module) -> int:
+    first = next((m for m in module.modules() if isinstance(m, HConv2d)), None)
+    found = 3 if first is None else first.in_streams.channels
+    if found not in (1, 3):
+        raise InputError(
+            f"expected a network of pictures with 1 or 3 channels, got {type(module).__name__} "
+            f"with {found}"
+        )
+    return found
+
+
+def _users(given: str) -> nn.Module:
+    where, _, attribute = given.rpartition(":")
+    if not where or not attribute.isidentifier():
+        raise InputError(f"expected package.module:attribute or file.py:attribute, got {given!r}")
+    module = _import(where, given)
+    if not hasattr(module, attribute):
+        raise InputError(f"there is no {attribute} in {where}; name a module that it defines")
+    found: Any = getattr(module, attribute)
+    if not isinstance(found, nn.Module) and callable(found):
+        try:
+            found = found()
+        except Exception as error:  # whatever the user's code raises
+            raise InputError(f"{given} could not be called without arguments ({error})") from error
+    if not isinstance(found, nn.Module):
+        raise InputError(
+            f"expected {given} to be a torch.nn.Module or to make one, got a {type(found).__name__}"
+        )
+    return found.eval()
+
+
+def _import(where: str, given: str) -> ModuleType:
+    if where.endswith(".py") and not Path(where).is_file():
+        raise InputError(f"there is no file {where}; give the path of a Python file")
+    sys.path.insert(0, "")  # as python -m would: modules in the folder one is in
+    try:
+        if not where.endswith(".py"):
+            return importlib.import_module(where)
+        spec = importlib.util.spec_from_file_location(Path(where).stem, where)
+        if spec is None or spec.loader is None:
+            raise ImportError("it is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(spec.name, module)  # where dataclasses and pickle look for it
+        spec.loader.exec_module(module)
+        return module
+    except Exception as error:  # whatever the user's code raises
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"{given} could not be imported ({reason})") from error
+    finally:
+        sys.path.remove("")

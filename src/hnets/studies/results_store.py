@@ -1,0 +1,35 @@
+"""Results that ship with the package: one JSON file a recipe, as the training wrote it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hnets.errors import InputError
+from hnets.train.record import write_json
+
+__all__ = ["SHIPPED", "Result", "read", "write"]
+
+SHIPPED = Path(__file__).parent / "results"
+
+Result = dict[str, Any]
+
+
+def read(name: str, folder: Path = SHIPPED) -> Result | None:
+    """The result of that name, or None if there is none."""
+    path = folder / f"{name}.json"
+    try:
+        found: Result = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    except FileNotFoundError:
+        return None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} is damaged ({error}); delete it and train again") from None
+
+
+def write(result: Result, name: str, folder: Path) -> Path:
+    """Put a result in a folder."""
+    path = folder / f"{name}.json"
+    write_json(result, path)
+    return path

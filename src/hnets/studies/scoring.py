@@ -1,0 +1,127 @@
+"""Score trained boundary detectors by the Berkeley benchmark, on the test photographs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from rich.console import Console
+
+from hnets.data.bsds import Photo, photos
+from hnets.errors import InputError, MissingExtra
+from hnets.files import replacing
+from hnets.models import create_model
+from hnets.models._hdsn import HDSN
+from hnets.predict import EdgeDetector
+from hnets.studies import results_store as store
+from hnets.studies.results_store import Result
+from hnets.train import Recipe
+from hnets.train.record import summarise
+from hnets.train.report import WEIGHTS
+
+__all__ = ["SUPPRESSIONS", "score_results"]
+
+SUPPRESSIONS = ("none", "standard", "phase")
+"""Ways to score: the maps as they are, suppressed as the literature does, and suppressed across the
+orientation that the network itself reports, which only an H-DSN can."""
+
+
+def score_results(
+    results: Mapping[str, Result],
+    out: Path,
+    device: torch.device,
+    thresholds: int,
+    console: Console,
+) -> dict[str, Result]:
+    """Add the scores of every seed to results that lack them, and write these to ``out`` again.
+
+    The weights are those that the training left in ``out``; so a training can be scored later, and
+    on another machine.
+    """
+    try:
+        import hnets.metrics.benchmark  # noqa: F401 - does the machine have what it needs?
+    except MissingExtra as error:
+        raise InputError(
+            f"{error}; what was trained is kept in {out}: go on with --train --resume"
+        ) from None
+    scored = {}
+    for name, result in results.items():
+        if "scores" not in result:
+            recipe = Recipe.from_dict(result["recipe"])
+            for seed in result["seeds"]:
+                folder = out / name / f"seed-{seed['seed']}"
+                console.print(f"scoring {name}, seed {seed['seed']}", highlight=False)
+                seed["scores"] = _score(_load(recipe, folder), folder, device, thresholds, console)
+            result["scores"] = _summary(result["seeds"])
+            result["thresholds"] = thresholds
+            store.write(result, name, out)
+        scored[name] = result
+    return scored
+
+
+def _load(recipe: Recipe, folder: Path) -> torch.nn.Module:
+    from safetensors.torch import load_file
+
+    model = create_model(recipe.model.name, **recipe.model.options)
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise InputError(f"there are no trained weights in {folder}; train again with --train")
+    model.load_state_dict(load_file(path))
+    return model
+
+
+def _score(
+    model: torch.nn.Module, folder: Path, device: torch.device, thresholds: int, console: Console
+) -> dict[str, Any]:
+    """ODS, OIS and AP for each of `SUPPRESSIONS` that the model has; its maps are left on disk."""
+    from hnets.metrics.benchmark import benchmark
+
+    detector, test = EdgeDetector(model, device), photos("test")
+    found = {}
+    maps = _write(test, folder / "maps", detector, console)
+    for result in benchmark(test, maps, thresholds, SUPPRESSIONS[:2]):
+        found[result.suppression] = result.scores
+    if isinstance(model, HDSN):
+        lines = _write(test, folder / "lines", detector.thinned, console)
+        found["phase"] = benchmark(test, lines, thresholds, ["none"])[0].scores
+    return {
+        way: {"ods": scores.ods.f, "ois": scores.ois.f, "ap": scores.ap}
+        for way, scores in found.items()
+    }
+
+
+def _write(
+    test: Sequence[Photo],
+    folder: Path,
+    detect: Callable[[NDArray[np.uint8]], NDArray[np.floating[Any]]],
+    console: Console,
+) -> list[Path]:
+    """The maps of all photographs as 8-bit PNG, as ``hnets edges`` writes them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    with console.status(f"finding boundaries in {len(test)} photographs"):
+        for photo in test:
+            path = folder / f"{photo.name}.png"
+            if not path.is_file():
+                soft = detect(photo.image())
+                with replacing(path) as part:
+                    Image.fromarray(np.rint(255 * soft).astype(np.uint8)).save(part, format="PNG")
+            written.append(path)
+    return written
+
+
+def _summary(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Mean and deviation of every score over the seeds."""
+    ways = [way for way in SUPPRESSIONS if way in seeds[0]["scores"]]
+    return {
+        way: {
+            score: summarise([seed["scores"][way][score] for seed in seeds])
+            for score in ("ods", "ois", "ap")
+        }
+        for way in ways
+    }

@@ -1,0 +1,451 @@
+"""hnets edges: pictures of every kind in, maps of their size out, and one line for what is none."""
+
+import functools
+import io
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import nn
+
+from commands import Command
+from hnets import models
+from hnets.cli.inputs import find_images, output_names
+from hnets.errors import InputError
+from hnets.models import _weights as store
+from hnets.models import _weights as weights
+from hnets.predict import EdgeDetector, thin_across
+from hnets.predict import tiles as windows
+from networks import lively
+
+INFO = {"options": {}, "recipe": {}, "data": {}, "metrics": {}, "commit": ""}
+
+
+@functools.cache
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return lively(models.hdsn(), torch.rand(2, 3, 48, 48))
+
+
+@functools.cache
+def detector() -> EdgeDetector:
+    return EdgeDetector(network())
+
+
+@pytest.fixture
+def command(hnets_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """hnets edges in an empty folder, with weights that are random."""
+    weights.pack(network(), "hdsn", tmp_path / "weights", INFO)
+    monkeypatch.setattr(store, "FOLDER", tmp_path / "weights")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("COLUMNS", "80")
+    return functools.partial(hnets_command, "edges")
+
+
+def photo(width: int = 37, height: int = 26) -> Image.Image:
+    random = np.random.default_rng(width * height)
+    coarse = random.integers(0, 255, (height // 5 + 2, width // 5 + 2, 3), dtype=np.uint8)
+    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def pixels(path: Path | str | io.BytesIO) -> NDArray[np.uint8]:
+    with Image.open(path) as opened:
+        assert opened.format == "PNG"
+        return np.array(opened)
+
+
+def eight_bits(strength: NDArray[np.float32]) -> NDArray[np.uint8]:
+    return (255 * strength).round().astype(np.uint8)
+
+
+def names(folder: str = "edges-out") -> list[str]:
+    return sorted(file.name for file in Path(folder).iterdir())
+
+
+# What is written ----------------------------------------------------------------------------------
+
+
+def test_a_picture_becomes_a_map_of_its_size(command: Command) -> None:
+    photo().save("photo.png")
+    done = command("photo.png")
+    assert (done.code, done.out, done.err) == (0, "wrote edges-out/photo.edges.png\n", "")
+    found = pixels("edges-out/photo.edges.png")
+    assert (found.shape, found.dtype) == ((26, 37), np.uint8)
+    np.testing.assert_array_equal(found, eight_bits(detector()(photo())))
+
+
+def test_the_rest_is_written_on_request(command: Command) -> None:
+    image = photo(120, 100)
+    image.save("photo.png")
+    done = command("photo.png", "--thin", "--orientation", "--overlay", "--npz", "-o", "maps")
+    assert (done.code, done.err) == (0, "")
+    assert names("maps") == [f"photo.{end}" for end in (
+        "edges.npz", "edges.png", "orientation.png", "overlay.png", "thin.png"
+    )]  # fmt: skip
+    strength, angle = detector().oriented(image)
+    with np.load("maps/photo.edges.npz") as arrays:
+        assert sorted(arrays) == ["angle", "magnitude"]
+        np.testing.assert_array_equal(arrays["magnitude"], strength)
+        np.testing.assert_array_equal(arrays["angle"], angle)
+    np.testing.assert_array_equal(pixels("maps/photo.edges.png"), eight_bits(strength))
+    lines = eight_bits(thin_across(strength, angle))
+    np.testing.assert_array_equal(pixels("maps/photo.thin.png"), lines)
+    for name in ("orientation", "overlay"):
+        assert pixels(f"maps/photo.{name}.png").shape == (100, 120, 3)
+
+
+def test_scales_are_averaged(command: Command) -> None:
+    photo().save("photo.png")
+    expected = eight_bits(detector()(photo(), (0.5, 1, 1.5)))
+    for given in (["0.5,1,1.5"], ["0.5", "1,1.5"], ["0.5", "1", "1.5"]):
+        options = [part for scale in given for part in ("--scale", scale)]
+        assert command("photo.png", *options).code == 0
+        np.testing.assert_array_equal(pixels("edges-out/photo.edges.png"), expected)
+
+
+def test_a_large_picture_is_cut_into_tiles(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photo(260, 30).save("photo.png")
+    command("photo.png", "--orientation")
+    whole = [pixels(f"edges-out/{name}") for name in names()]
+    halves = [(range(30), range(131)), (range(30), range(131, 260))]
+    monkeypatch.setattr(windows, "tiles", lambda *_: halves)
+    command("photo.png", "--orientation", "-o", "again")
+    for name, expected in zip(names(), whole, strict=True):
+        difference = np.abs(pixels(f"again/{name}").astype(int) - expected)
+        assert np.quantile(difference, 0.999) <= 1
+
+
+# Pictures of every kind ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [("RGB", "jpg"), ("L", "png"), ("P", "png"), ("P", "gif"), ("1", "png"), ("LA", "png"),
+     ("RGBA", "png"), ("RGBA", "webp"), ("CMYK", "jpg"), ("CMYK", "tif"), ("YCbCr", "tif"),
+     ("LAB", "tif"), ("I;16", "png"), ("I", "tif"), ("F", "tif"), ("RGB", "bmp")],
+)  # fmt: skip
+def test_every_kind_of_picture_is_read(command: Command, mode: str, kind: str) -> None:
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(photo().convert("L")).astype(np.uint16) * 201)
+    elif mode == "LAB":
+        image = Image.frombytes("LAB", photo().size, photo().tobytes())
+    else:
+        image = photo().convert("L" if mode in ("I", "F") else "RGB").convert(mode)
+    image.save(f"photo.{kind}")
+    done = command(f"photo.{kind}")
+    assert (done.code, done.err) == (0, "")
+    assert pixels("edges-out/photo.edges.png").shape == (26, 37)
+
+
+def test_a_photograph_that_lies_on_its_side_is_put_upright(command: Command) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    photo().save("photo.png", exif=exif)
+    assert command("photo.png", "--overlay").code == 0
+    upright = photo().transpose(Image.Transpose.ROTATE_270)
+    found = pixels("edges-out/photo.edges.png")
+    assert found.shape == (37, 26)
+    np.testing.assert_array_equal(found, eight_bits(detector()(upright)))
+    assert pixels("edges-out/photo.overlay.png").shape == (37, 26, 3)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 40), (40, 1), (2, 2), (15, 17)])
+def test_pictures_may_be_small(command: Command, size: tuple[int, int]) -> None:
+    photo(*size).save("photo.png")
+    done = command("photo.png", "--thin", "--orientation", "--overlay", "--npz", "--scale", "0.5,2")
+    assert (done.code, done.err) == (0, "")
+    for name in ("edges", "thin", "orientation", "overlay"):
+        assert pixels(f"edges-out/photo.{name}.png").shape[:2] == size[::-1]
+
+
+# Files, folders and patterns ----------------------------------------------------------------------
+
+
+def test_files_folders_and_patterns_come_in_order_and_once(command: Command) -> None:
+    for name in ("one.png", "more/b.png", "more/A.JPG", "more/.hidden.png", "x/1.png", "x/[2].png"):
+        Path(name).parent.mkdir(exist_ok=True)
+        photo(20, 20).save(name, format="png")
+    Path("more/notes.txt").write_text("no picture")
+    done = command("one.png", "more", "./more/b.png", "x/?.png", "x/[2].png")
+    assert (done.code, done.err) == (0, "")
+    written = re.findall(r"wrote edges-out/(.*)\.edges\.png", done.out)
+    assert written == ["one", "A", "b", "1", "[2]"]
+
+
+def test_what_it_wrote_itself_is_not_read_from_a_folder(command: Command) -> None:
+    Path("in").mkdir()
+    photo(20, 20).save("in/photo.png")
+    for _ in range(2):
+        done = command("in", "-o", "in", "--thin", "--orientation", "--overlay", "--npz")
+        assert done.code == 0
+        assert len(names("in")) == 6
+    np.testing.assert_array_equal(pixels("in/photo.png"), np.asarray(photo(20, 20)))
+
+
+def test_of_many_files_only_the_number_is_said(command: Command) -> None:
+    Path("in").mkdir()
+    for number in range(14):
+        photo(8, 8).save(f"in/{number:02}.png")
+    done = command("in")
+    assert done.out == "wrote 14 files for 14 pictures in edges-out\n"
+    assert len(names()) == 14
+
+
+def test_two_pictures_of_one_name_get_two_names(command: Command) -> None:
+    for name in ("a/photo.jpg", "a/photo.png", "b/photo.png", "c/PHOTO.bmp"):
+        Path(name).parent.mkdir(exist_ok=True)
+        photo(20, 20).save(name)
+    done = command("a", "b", "c")
+    assert done.code == 0
+    assert names() == [
+        "PHOTO.bmp.edges.png",
+        "photo-2.edges.png",
+        "photo.edges.png",
+        "photo.png.edges.png",
+    ]
+    assert done.err == (
+        "hnets: a/photo.png is written as photo.png.edges.png: another has the name photo\n"
+        "hnets: b/photo.png is written as photo-2.edges.png: another has the name photo\n"
+        "hnets: c/PHOTO.bmp is written as PHOTO.bmp.edges.png: another has the name PHOTO\n"
+    )
+
+
+def test_no_input_is_written_over(command: Command) -> None:
+    photo(20, 20).save("photo.png")
+    photo(24, 20).save("photo.edges.png")
+    done = command("photo.png", "photo.edges.png", "-o", ".")
+    assert done.code == 0
+    np.testing.assert_array_equal(pixels("photo.edges.png"), np.asarray(photo(24, 20)))
+    assert names(".") == [
+        "photo.edges.edges.png", "photo.edges.png", "photo.png", "photo.png.edges.png"
+    ]  # fmt: skip
+
+
+def test_names_are_the_same_whatever_the_letters_case(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("A.png", "a.jpg", "b.png", "a.jpg.gif")]
+    assert output_names(paths, tmp_path, [".edges.png"]) == ["A", "a.jpg", "b", "a.jpg.gif"]
+
+
+def test_a_folder_without_pictures_and_a_pattern_without_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no picture in the folder .*; expected"):
+        list(find_images(str(tmp_path)))
+    with pytest.raises(InputError, match=r"there is no file like .*\*\.png; give the path of a"):
+        list(find_images(str(tmp_path / "*.png")))
+
+
+# What is wrong ------------------------------------------------------------------------------------
+
+
+def damaged(name: str) -> None:
+    path = Path(name)
+    data = io.BytesIO()
+    photo(80, 80).save(data, "png")
+    if name == "cut.png":
+        path.write_bytes(data.getvalue()[: len(data.getvalue()) // 2])
+    elif name == "empty.png":
+        path.touch()
+    elif name == "text.png":
+        path.write_text("no picture")
+    elif name == "bomb.png":
+        Image.new("1", (14000, 14000)).save(path)
+    elif name == "nothing":
+        path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.png", r"there is no file missing\.png; give the path of a picture"),
+        ("cut.png", r"cut\.png is damaged or cut short \(.*\); save it again"),
+        ("empty.png", r"empty\.png is empty; give a PNG"),
+        ("text.png", r"text\.png is not a picture that Pillow can read; give a PNG"),
+        ("bomb.png", r"bomb\.png has more than 178 million pixels; make it smaller first"),
+        ("nothing", "there is no picture in the folder nothing; expected files that end in .png"),
+        ("no*.gif", r"there is no file like no\*\.gif; give the path of a picture"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_the_others_are_done(
+    command: Command, name: str, message: str
+) -> None:
+    damaged(name)
+    photo(20, 20).save("a.png")
+    photo(20, 20).save("z.png")
+    done = command("a.png", name, "z.png")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert re.fullmatch(f"hnets: {message}.*\n", done.err), done.err
+    assert names() == ["a.edges.png", "z.edges.png"]
+    done = command(name, "-o", "other")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert not Path("other").exists()
+
+
+def test_all_that_is_wrong_is_said(command: Command) -> None:
+    wrong = ["missing.png", "cut.png", "text.png", "no*.gif"]
+    for name in wrong:
+        damaged(name)
+    photo(20, 20).save("fine.png")
+    done = command(*wrong, "fine.png")
+    assert (done.code, done.err.count("\n")) == (2, 4)
+    assert all(line.startswith("hnets: ") for line in done.err.splitlines())
+    assert names() == ["fine.edges.png"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", r"Missing argument .*; see hnets edges --help"),
+        ("photo.png --scale big", "expected numbers from 0.1 to 4 .*, as in 0.5,1,1.5, got 'big'"),
+        ("photo.png --scale 1,,2", "got ''"),
+        ("photo.png --scale 0", "got '0'"),
+        ("photo.png --scale nan", "got 'nan'"),
+        ("photo.png --device moon", "expected a device such as cpu or cuda, got 'moon'"),
+        ("photo.png -o photo.png", "expected a folder to write to, got 'photo.png'"),
+        ("photo.png other.png -o -", "expected one picture for stdout, got 2; give a folder"),
+        ("photo.png -o - --thin --npz", "expected one of --thin, --npz for stdout, got 2; give"),
+        ("photo.png --thick", "No such option"),
+    ],
+)  # fmt: skip
+def test_bad_options_are_one_line(command: Command, arguments: str, message: str) -> None:
+    photo(20, 20).save("photo.png")
+    photo(20, 20).save("other.png")
+    done = command(*arguments.split())
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert re.search(message, done.err), done.err
+    assert not Path("edges-out").exists()
+
+
+def test_without_weights_the_command_says_so(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "FOLDER", tmp_path)
+    photo(20, 20).save("photo.png")
+    done = command("photo.png")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "there are no trained weights for hdsn" in done.err
+
+
+def test_a_write_that_fails_leaves_no_half_a_file(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    photo(20, 20).save("photo.png")
+    monkeypatch.setattr(Image.Image, "save", full)
+    done = command("photo.png")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "No space left on device" in done.err
+    assert names() == []
+
+
+def test_it_can_be_stopped(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    photo(20, 20).save("photo.png")
+    monkeypatch.setattr(EdgeDetector, "__call__", stopped)
+    done = command("photo.png")
+    assert (done.code, done.err) == (130, "hnets: stopped\n")
+
+
+# Pipes --------------------------------------------------------------------------------------------
+
+
+class Pipe(io.TextIOWrapper):
+    """A stdout that keeps its bytes."""
+
+    def __init__(self, terminal: bool = False) -> None:
+        self.held, self.terminal = io.BytesIO(), terminal
+        super().__init__(self.held, encoding="utf-8", write_through=True)
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+
+
+def png(image: Image.Image) -> bytes:
+    data = io.BytesIO()
+    image.save(data, "png")
+    return data.getvalue()
+
+
+def test_stdin_goes_to_stdout(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, png(photo()))
+    pipe = Pipe()
+    monkeypatch.setattr(sys, "stdout", pipe)
+    done = command("-")
+    assert (done.code, done.err) == (0, "")
+    np.testing.assert_array_equal(
+        pixels(io.BytesIO(pipe.held.getvalue())), eight_bits(detector()(photo()))
+    )
+    assert not Path("edges-out").exists()
+
+
+@pytest.mark.parametrize("kind", ["thin", "orientation", "overlay", "npz"])
+def test_one_kind_may_be_asked_for(
+    command: Command, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    photo().save("photo.png")
+    command("photo.png", f"--{kind}")
+    end = ".edges.npz" if kind == "npz" else f".{kind}.png"
+    expected = Path(f"edges-out/photo{end}").read_bytes()
+    pipe = Pipe()
+    monkeypatch.setattr(sys, "stdout", pipe)
+    assert command("photo.png", f"--{kind}", "-o", "-").code == 0
+    found = pipe.held.getvalue()
+    if kind == "npz":
+        with np.load(io.BytesIO(found)) as one, np.load(io.BytesIO(expected)) as other:
+            for name in ("magnitude", "angle"):
+                np.testing.assert_array_equal(one[name], other[name])
+    else:
+        assert found == expected
+
+
+def test_stdin_may_go_to_a_folder(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, png(photo()))
+    done = command("-", "-o", "maps")
+    assert (done.code, done.out) == (0, "wrote maps/stdin.edges.png\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "stdin is empty; give a PNG"),
+        (b"no picture", "stdin is not a picture that Pillow can read"),
+        (png(photo(80, 80))[:2000], r"stdin is damaged or cut short \(.*\)"),
+    ],
+)
+def test_stdin_that_is_no_picture_is_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch, data: bytes, message: str
+) -> None:
+    feed(monkeypatch, data)
+    done = command("-")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert re.match(f"hnets: {message}", done.err), done.err
+
+
+def test_a_terminal_gets_no_bytes(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = Pipe(terminal=True)
+    monkeypatch.setattr(sys, "stdout", pipe)
+    done = command("-")
+    assert (done.code, pipe.held.getvalue(), done.err.count("\n")) == (2, b"", 1)
+    assert "expected stdout to be a file or a pipe, got a terminal" in done.err
+
+
+def test_help_has_examples(command: Command) -> None:
+    done = command("--help")
+    assert done.code == 0
+    for example in ("hnets edges photo.jpg", "--scale 0.5,1,1.5", "hnets edges - <"):
+        assert example in done.out

@@ -1,0 +1,148 @@
+"""Reading pictures of every kind."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hnets.data.image_file import ImageError, read_image
+
+
+def gradient(width: int = 40, height: int = 30) -> Image.Image:
+    """Dark at the left, bright at the right; the top row is red."""
+    values = np.broadcast_to(np.linspace(0, 255, width), (height, width))
+    pixels = np.repeat(values[..., None], 3, axis=-1).round().astype(np.uint8)
+    pixels[:5] = (255, 0, 0)
+    return Image.fromarray(pixels)
+
+
+def written(image: Image.Image, path: Path, **options: object) -> Path:
+    image.save(path, **options)
+    return path
+
+
+@pytest.mark.parametrize("mode", ["RGB", "P", "L", "1", "RGBA", "LA", "CMYK", "YCbCr", "I;16"])
+def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(gradient().convert("L")).astype(np.uint16) * 200)
+    else:
+        image = gradient().convert(mode)
+    kind = "tif" if mode in ("CMYK", "YCbCr") else "png"
+    read = read_image(written(image, tmp_path / f"picture.{kind}"))
+    assert (read.mode, read.size) == ("RGB", (40, 30))
+    grey = np.asarray(read.convert("L")).astype(float)
+    assert grey[10:, -8:].mean() - grey[10:, :8].mean() > 120
+
+
+def test_sixteen_bits_and_floats_are_not_clipped(tmp_path: Path) -> None:
+    ramp = np.broadcast_to(np.linspace(0, 1, 50), (20, 50))
+    wide = Image.fromarray((ramp * 40000).astype(np.uint16))
+    real = Image.fromarray((ramp * 3 - 1).astype(np.float32))
+    for path in (written(wide, tmp_path / "wide.png"), written(real, tmp_path / "real.tif")):
+        column = np.asarray(read_image(path))[10, :, 0].astype(int)
+        assert (column[0], column[-1]) == (0, 255)
+        assert (np.diff(column) > 0).all()
+
+
+def test_transparency_is_laid_on_white(tmp_path: Path) -> None:
+    image = Image.new("RGBA", (20, 20), (200, 0, 0, 0))
+    read = read_image(written(image, tmp_path / "clear.png"))
+    assert read.getpixel((5, 5)) == (255, 255, 255)
+
+
+def test_the_orientation_of_the_camera_is_applied(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera lay on its side: to be turned clockwise
+    read = read_image(written(gradient(), tmp_path / "photo.png", exif=exif))
+    assert read.size == (30, 40)
+    assert read.getpixel((28, 20)) == (255, 0, 0), "the red top row belongs to the right now"
+
+
+def test_an_animation_gives_its_first_frame(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (20, 20), colour) for colour in ("blue", "red")]
+    path = tmp_path / "film.gif"
+    frames[0].save(path, save_all=True, append_images=frames[1:])
+    assert read_image(path).getpixel((3, 3)) == (0, 0, 255)
+
+
+def damaged(tmp_path: Path, kind: str) -> Path:
+    path = tmp_path / f"{kind}.png"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "text":
+        path.write_text("not a picture")
+    elif kind == "truncated":
+        data = io.BytesIO()
+        noise = np.random.default_rng(0).integers(0, 255, (80, 80, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(data, "png")
+        path.write_bytes(data.getvalue()[:9000])
+    elif kind == "tiny":
+        Image.new("RGB", (1, 1)).save(path)
+    elif kind == "huge":
+        Image.new("1", (14000, 14000)).save(path)
+    elif kind == "nan":
+        path = path.with_suffix(".tif")
+        Image.fromarray(np.full((20, 20), np.nan, np.float32)).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("missing", "there is no file .*; give the path of a picture"),
+        ("folder", "is a folder; give one picture in it"),
+        ("empty", "is empty; give a PNG"),
+        ("text", "is not a picture that Pillow can read; give a PNG"),
+        ("truncated", r"is damaged or cut short \(.*\); save it again"),
+        ("tiny", "is 1×1 pixels, and at least 16×16 are needed"),
+        ("huge", "has more than 89 million pixels; make it smaller first"),
+        ("nan", "it holds no finite value"),
+    ],
+)
+def test_what_is_wrong_with_a_picture_is_one_line(
+    tmp_path: Path, kind: str, message: str
+) -> None:  # fmt: skip
+    with pytest.raises(ImageError, match=message) as caught:
+        read_image(damaged(tmp_path, kind))
+    assert "\n" not in str(caught.value)
+
+
+def test_limits_are_those_that_are_given(tmp_path: Path) -> None:
+    path = written(gradient(4, 3), tmp_path / "small.png")
+    assert read_image(path, smallest=1).size == (4, 3)
+    with pytest.raises(ImageError, match="is 4×3 pixels, and at least 4×4 are needed"):
+        read_image(path, smallest=4)
+    large = written(Image.new("1", (9500, 9500)), tmp_path / "large.png")
+    assert read_image(large, largest=10**8).size == (9500, 9500)
+    with pytest.raises(ImageError, match="has more than 89 million pixels; make it smaller"):
+        read_image(large)
+
+
+def test_an_open_file_is_read_and_called_by_the_name_it_is_given() -> None:
+    data = io.BytesIO()
+    gradient().save(data, "png")
+    assert read_image(data, name="stdin").size == (40, 30)
+    for content, message in (
+        (b"", "stdin is empty"),
+        (b"text", "stdin is not a picture"),
+        (data.getvalue()[:60], "stdin is damaged or cut short"),
+    ):
+        with pytest.raises(ImageError, match=f"^{message}"):
+            read_image(io.BytesIO(content), name="stdin")
+
+
+def test_large_pictures_of_many_bits_are_stretched_strip_by_strip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(0).uniform(-3, 5, (60, 50)).astype(np.float32)
+    values[7, 7], values[30, 3] = np.nan, np.inf
+    path = written(Image.fromarray(values), tmp_path / "real.tif")
+    whole = np.asarray(read_image(path))
+    monkeypatch.setattr("hnets.data.image_file._STRIP", 100)
+    np.testing.assert_array_equal(np.asarray(read_image(path)), whole)
+    assert (whole.min(), whole.max()) == (0, 255)
+    assert whole[7, 7, 0] == 0, "what is no number is as dark as the darkest"

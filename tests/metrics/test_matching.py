@@ -1,0 +1,111 @@
+"""Pixels matched one to one at the least cost, and lines thinned to one pixel."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+from skimage.morphology import thin as skimage_thin
+
+from hnets.metrics.matching import Matcher, match
+from hnets.metrics.skeleton import thin
+
+Mask = NDArray[np.bool_]
+
+
+@st.composite
+def masks(draw: st.DrawFn, count: int) -> list[Mask]:
+    shape = draw(st.integers(1, 14)), draw(st.integers(1, 14))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return [random.random(shape) < draw(st.floats(0, 1)) for _ in range(count)]
+
+
+def distances(one: NDArray[np.int64], two: NDArray[np.int64], width: int) -> NDArray[np.float64]:
+    (y1, x1), (y2, x2) = (np.divmod(places, width) for places in (one, two))
+    return np.hypot(y1 - y2, x1 - x2)
+
+
+def least_cost(first: Mask, second: Mask, radius: float) -> int:
+    """The official cost, by SciPy: each pixel of the first map has a lost pair of its own."""
+    one, two = np.flatnonzero(first), np.flatnonzero(second)
+    far = distances(one[:, None], two[None, :], first.shape[1])
+    lost = int(np.ceil(100 * 100 * radius))
+    row, column = np.nonzero(far <= radius)
+    own = np.arange(len(one))
+    costs = np.concatenate([np.rint(100 * far[row, column]), np.full(len(own), lost)]) + 1
+    ends = np.concatenate([row, own]), np.concatenate([column, len(two) + own])
+    if not len(own):
+        return 0
+    graph = csr_array((costs, ends), shape=(len(one), len(two) + len(one)))
+    return int(graph[min_weight_full_bipartite_matching(graph)].sum()) - len(one)
+
+
+# Matching -------------------------------------------------------------------------------------
+
+
+@given(pair=masks(2), radius=st.floats(0.5, 5), seed=st.integers(0, 10**6))
+def test_the_cost_is_the_least(pair: list[Mask], radius: float, seed: int) -> None:
+    first, second = pair
+    one, two = match(first, second, radius, seed)
+    far = distances(one, two, first.shape[1])
+    assert len(set(one)) == len(set(two)) == len(one)
+    assert first.ravel()[one].all()
+    assert second.ravel()[two].all()
+    assert (far <= radius).all()
+    lost = int(np.ceil(100 * 100 * radius)) * (first.sum() - len(one))
+    assert np.rint(100 * far).sum() + lost == least_cost(first, second, radius)
+
+
+@given(pair=masks(2))
+def test_it_does_not_matter_which_map_comes_first(pair: list[Mask]) -> None:
+    costs = []
+    for first, second in (pair, pair[::-1]):
+        one, two = match(first, second, 3)
+        far = distances(one, two, first.shape[1])
+        costs.append((len(one), np.rint(100 * far).sum()))
+    assert costs[0] == costs[1]
+
+
+@pytest.mark.parametrize(("length", "pairs"), [(99, 99), (101, 100)])
+def test_a_lost_pair_costs_a_hundred_radii(length: int, pairs: int) -> None:
+    """One more pair is worth moving 99 others by a pixel, but not 101."""
+    first, second = np.zeros((1, 120)), np.zeros((1, 120))
+    first[:, :length] = 1
+    second[:, 1 : length + 1] = 1
+    one, _ = match(first, second, radius=1)
+    assert len(one) == pairs
+
+
+def test_ties_are_left_to_a_repeatable_chance() -> None:
+    """A line between two takes its pixels from both, and others with another seed."""
+    truth, drawn = np.zeros((200, 9)), np.zeros((200, 9))
+    truth[:, 4] = 1
+    drawn[:, [3, 5]] = 1
+    one, _ = match(drawn, truth, radius=1, seed=1)
+    again, _ = match(drawn, truth, radius=1, seed=1)
+    other, _ = match(drawn, truth, radius=1, seed=2)
+    assert (one == again).all()
+    assert 70 < (one % 9 == 3).sum() < 130
+    assert 270 < len(set(one) | set(other)) < 330
+
+
+def test_maps_of_another_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected a map of shape \(3, 4\), got \(4, 3\)"):
+        Matcher((3, 4), 1.0).pixels(np.zeros((4, 3)))
+
+
+# Thinning -------------------------------------------------------------------------------------
+
+
+@given(one=masks(1))
+def test_thinning_is_that_of_matlab(one: list[Mask]) -> None:
+    assert (thin(one[0]) == skimage_thin(one[0])).all()  # which is known to be
+
+
+def test_thick_shapes_are_thinned_alike() -> None:
+    y, x = np.mgrid[:120, :150]
+    wave = np.sin(x / 9) + np.sin(y / 7) + np.sin((x + y) / 13)
+    for level in np.linspace(-2, 2, 9):
+        assert (thin(wave > level) == skimage_thin(wave > level)).all()

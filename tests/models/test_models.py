@@ -1,0 +1,281 @@
+"""The paper's networks for digits: their numbers, and that their answers do not turn."""
+
+import copy
+import math
+import pickle
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, cross_entropy
+
+import hnets
+from hnets import models, testing
+from hnets.models._p4cnn import P4BatchNorm2d, P4Conv2d, p4_kernel
+from networks import digits, lively, relative
+
+# The supplement has tables of the first two; Cohen and Welling give about 25k for the third.
+LAYERS = {
+    "hnet_mnist": (33_347, [120, 864, 1696, 3392, 7350, 16065, 3860]),
+    "z2cnn": (21_570, [200, 3640, 3620, 3640, 3620, 3640, 3210]),
+    "p4cnn": (24_590, [100, 3620, 3610, 3620, 3610, 3620, 6410]),
+    "p4cnn_pooling": (21_570, [200, 3640, 3620, 3640, 3620, 3640, 3210]),
+}
+BASELINES = [models.z2cnn, models.p4cnn, models.p4cnn_pooling]
+TURNING = [models.p4cnn, models.p4cnn_pooling]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_parameters_layer_by_layer(name: str) -> None:
+    net, (total, layers) = hnets.create_model(name), LAYERS[name]
+    assert isinstance(net.layers, nn.Sequential)
+    assert [sum(p.numel() for p in layer.parameters()) for layer in net.layers] == layers
+    assert sum(p.numel() for p in net.parameters()) == sum(layers) == total
+
+
+def test_gaussian_rings_are_fewer_and_in_every_layer() -> None:
+    net = models.hnet_mnist(rings="gaussian")
+    assert sum(p.numel() for p in net.parameters()) == 17_801
+    convolutions = [part for part in net.modules() if isinstance(part, hnets.nn.HConv2d)]
+    assert [conv.filters.spec.rings for conv in convolutions] == ["gaussian"] * 7
+    testing.assert_equivariant(net, size=28)
+
+
+@pytest.mark.parametrize("quarters", [1, 2, 3])
+def test_logits_do_not_change_with_quarter_turns(quarters: int) -> None:
+    net = digits().double().eval()
+    x = torch.randn(3, 1, 28, 28, dtype=torch.float64)
+    turned = net(torch.rot90(x, quarters, (2, 3)))
+    assert (turned - net(x)).abs().max() < 1e-10
+
+
+def test_logits_follow_any_angle_within_a_fifth() -> None:
+    testing.assert_equivariant(models.hnet_mnist(), size=28)
+
+
+@pytest.mark.parametrize("size", [(28, 28), (32, 20), (4, 4)])
+def test_hnet_mnist_takes_any_size_of_picture(size: tuple[int, int]) -> None:
+    assert models.hnet_mnist()(torch.randn(2, 1, *size)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_channels_and_classes_are_options(name: str) -> None:
+    net = hnets.create_model(name, in_channels=3, classes=4)
+    assert net(torch.randn(2, 3, 28, 28)).shape == (2, 4)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_training_lowers_the_loss(name: str) -> None:
+    net = hnets.create_model(name)
+    x, labels = torch.randn(8, 1, 28, 28), torch.arange(8)
+    optimiser = torch.optim.Adam(net.parameters(), 1e-2)
+    losses = []
+    for _ in range(12):
+        loss = cross_entropy(net(x), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.7 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("hnet_minst", "did you mean hnet_mnist?"),
+        ("P4-CNN", "did you mean p4cnn?"),
+        ("xyz", "there is hnet_mnist, hnet_fourier_tiny, hnet_fourier_small"),
+    ],
+)
+def test_unknown_names_get_advice(name: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=f"no model is called '{name}'") as caught:
+        hnets.create_model(name)
+    assert advice in str(caught.value)
+
+
+def test_unknown_options_get_advice() -> None:
+    with pytest.raises(TypeError, match="has no option 'centre_of_mas'; did you mean centre_of_ma"):
+        hnets.create_model("hnet_fourier_tiny", centre_of_mas=True)
+    with pytest.raises(TypeError, match="z2cnn has no option 'rings'; there is in_channels, cla"):
+        hnets.create_model("z2cnn", rings="exact")
+    with pytest.raises(TypeError, match="hdsn has no option 'classes'; it has none"):
+        hnets.create_model("hdsn", classes=3)
+
+
+@pytest.mark.parametrize("name", [*LAYERS, "hnet_fourier_tiny"])
+@pytest.mark.parametrize("option", ["in_channels", "classes"])
+@pytest.mark.parametrize("value", [0, -1, 2.5, "3", True])
+def test_what_counts_is_a_whole_number(name: str, option: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"^{option} is a whole number from 1, got {value!r}$"):
+        hnets.create_model(name, **{option: value})
+
+
+@pytest.mark.parametrize("name", ["z2cnn", "p4cnn", "p4cnn_pooling", "hnet_fourier_tiny"])
+@pytest.mark.parametrize("value", [-0.1, 1, math.nan, "0.3", True])
+def test_dropout_is_a_probability(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"^dropout is a probability .*, got {value!r}$"):
+        hnets.create_model(name, dropout=value)
+
+
+@pytest.mark.parametrize("option", ["share", "centre_of_mass", "pretrained"])
+@pytest.mark.parametrize("value", ["False", "true", 0])
+def test_a_text_does_not_switch_an_option_on(option: str, value: object) -> None:
+    said = rf"^{option} is True or False \(in a recipe, true or false\), got {value!r}$"
+    with pytest.raises(ValueError, match=said):
+        hnets.create_model("hnet_fourier_tiny", **{option: value})
+
+
+# What the paper compares with ---------------------------------------------------------------------
+
+
+def alive(build: Callable[..., nn.Module]) -> nn.Module:
+    """A network with random statistics and biases, in float64, for inference."""
+    return lively(build().double(), torch.randn(4, 1, 28, 28, dtype=torch.float64)).eval()
+
+
+@pytest.mark.parametrize("build", BASELINES)
+@pytest.mark.parametrize("size", [(28, 28), (29, 33), (40, 28)])
+def test_larger_pictures_are_averaged(
+    build: Callable[..., nn.Module], size: tuple[int, int]
+) -> None:
+    net, x = alive(build), torch.randn(2, 1, *size, dtype=torch.float64)
+    assert net(x).shape == (2, 10)
+    assert isinstance(net.layers, nn.Sequential)
+    *body, (last, _) = net.layers
+    torch.testing.assert_close(net(x), last(nn.Sequential(*body)(x)).mean((2, 3)))
+
+
+@pytest.mark.parametrize("build", BASELINES)
+@pytest.mark.parametrize("shape", [(2, 1, 27, 28), (2, 1, 28, 12), (2, 3, 28, 28), (1, 28, 28)])
+def test_pictures_that_do_not_fit_are_refused(
+    build: Callable[..., nn.Module], shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match="expects") as caught:
+        build()(torch.randn(shape))
+    assert type(build()).__name__ in str(caught.value)
+    assert str(shape) in str(caught.value)
+
+
+@pytest.mark.parametrize("build", BASELINES)
+def test_dropout_is_an_option_without_parameters(build: Callable[..., nn.Module]) -> None:
+    plain, dropping = build(), build(dropout=0.3)
+    assert sum(isinstance(part, nn.Dropout) for part in dropping.modules()) == 5
+    dropping.load_state_dict(plain.state_dict())
+    x = torch.randn(2, 1, 28, 28)
+    torch.testing.assert_close(dropping.eval()(x), plain.eval()(x))
+
+
+@pytest.mark.parametrize("build", BASELINES)
+def test_activations_keep_their_scale_without_norms(build: Callable[..., nn.Module]) -> None:
+    net, x = build().eval(), torch.randn(32, 1, 28, 28)  # an unused norm changes nothing
+    assert isinstance(net.layers, nn.Sequential)
+    for layer in net.layers[:-1]:
+        x = layer(x)
+        assert 0.4 < x.square().mean().sqrt() < 5
+    assert 0.3 < net.layers[-1](x).std() < 8
+
+
+def turn(y: Tensor, quarters: int) -> Tensor:
+    """What quarter turns of the input do to a feature map with orientations."""
+    turned = torch.rot90(y, quarters, (2, 3)).unflatten(1, (-1, 4))
+    return turned.roll(quarters, 2).flatten(1, 2)
+
+
+@pytest.mark.parametrize("quarters", [1, 2, 3])
+@pytest.mark.parametrize("size", [3, 4])
+def test_p4_layers_turn_and_move_their_orientations_on(size: int, quarters: int) -> None:
+    lift = P4Conv2d(2, 3, size, lift=True).double()
+    conv = P4Conv2d(3, 5, size).double()
+    norm = lively(P4BatchNorm2d(5).double(), torch.randn(2, 20, 4, 4).double()).eval()
+    pool = P4Conv2d(5, 2, size, pool=True).double()
+    for layer in (lift, conv, pool):
+        nn.init.normal_(layer.bias)
+    x = torch.randn(2, 2, 13, 13, dtype=torch.float64)
+    before, after = x, torch.rot90(x, quarters, (2, 3))
+    for layer in (lift, conv, norm):
+        before, after = layer(before), layer(after)
+        torch.testing.assert_close(after, turn(before, quarters), rtol=0, atol=1e-12)
+    last = torch.rot90(pool(before), quarters, (2, 3))
+    torch.testing.assert_close(pool(after), last, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("quarters", [1, 2, 3])
+@pytest.mark.parametrize("build", TURNING)
+def test_p4_logits_do_not_change_with_quarter_turns(
+    build: Callable[..., nn.Module], quarters: int
+) -> None:
+    net, x = alive(build), torch.randn(3, 1, 28, 28, dtype=torch.float64)
+    before, after = net(x), net(torch.rot90(x, quarters, (2, 3)))
+    assert relative(after, before) < 1e-12
+    assert before.std(0).min() > 1e-3, "the logits do not depend on the picture"
+
+
+def not_rolled(weight: Tensor) -> Tensor:
+    return torch.stack([weight.rot90(r, (3, 4)) for r in range(4)], 1).flatten(2, 3).flatten(0, 1)
+
+
+def rolled_back(weight: Tensor) -> Tensor:
+    turned = [weight.roll(-r, 2).rot90(r, (3, 4)) for r in range(4)]
+    return torch.stack(turned, 1).flatten(2, 3).flatten(0, 1)
+
+
+def not_turned(weight: Tensor) -> Tensor:
+    return torch.stack([weight.roll(r, 2) for r in range(4)], 1).flatten(2, 3).flatten(0, 1)
+
+
+@pytest.mark.parametrize("wrong", [not_rolled, rolled_back, not_turned])
+def test_the_check_sees_a_wrong_filter_bank(
+    wrong: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["hnets.models._p4cnn"], "p4_kernel", wrong)
+    net, x = alive(models.p4cnn), torch.randn(3, 1, 28, 28, dtype=torch.float64)
+    assert relative(net(torch.rot90(x, 1, (2, 3))), net(x)) > 1e-3
+
+
+def test_p4_kernel_is_the_definition_of_a_group_convolution() -> None:
+    weight = torch.randn(3, 2, 4, 3, 3, dtype=torch.float64)
+    x = torch.randn(1, 2, 4, 7, 7, dtype=torch.float64)
+    y = conv2d(x.flatten(1, 2), p4_kernel(weight)).unflatten(1, (3, 4))
+    for out in range(3):
+        for r in range(4):
+            expected = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
+            for into in range(2):
+                for s in range(4):
+                    turned = torch.rot90(weight[out, into, (s - r) % 4], r, (0, 1))
+                    expected += conv2d(x[:, into, s][:, None], turned[None, None])
+            torch.testing.assert_close(y[:, out, r], expected[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "into", "out"), [("z2cnn", 20, 20), ("p4cnn", 40, 40), ("p4cnn_pooling", 20, 80)]
+)
+def test_cost_counts_every_orientation(name: str, into: int, out: int) -> None:
+    report = hnets.cost(hnets.create_model(name), (1, 28, 28))
+    assert report.parameters == LAYERS[name][0]
+    first, second = report.layers[:2]
+    assert first.multiplications == 9 * out * 26 * 26
+    assert second.multiplications == 9 * into * out * 24 * 24
+
+
+@pytest.mark.parametrize("build", BASELINES)
+def test_baselines_work_under_what_torch_users_put_around_them(
+    build: Callable[..., nn.Module],
+) -> None:
+    net, x = alive(build).float(), torch.randn(2, 1, 32, 28)
+    expected = net(x)
+    for other in (
+        torch.compile(copy.deepcopy(net), fullgraph=True, backend="aot_eager"),
+        pickle.loads(pickle.dumps(net)),
+        copy.deepcopy(net).to(memory_format=torch.channels_last),
+        hnets.freeze(net),
+        nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(net)),
+    ):
+        torch.testing.assert_close(other(x), expected, rtol=1e-4, atol=1e-5)
+    program = hnets.export.program(net, (2, 1, 32, 30)).module()
+    for shape in [(3, 1, 30, 30), (1, 1, 36, 41)]:
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), net(x), rtol=1e-4, atol=1e-5)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert relative(net(x).float(), net(x)) < 0.05

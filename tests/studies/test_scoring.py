@@ -1,0 +1,164 @@
+"""Table 2: the rows, and scores of trained weights, from files to the table."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from test_bsds import put
+
+from commands import Command
+from hnets import studies as reproduce
+from hnets.data import bsds
+from hnets.errors import InputError
+from hnets.models import _weights as weights
+from hnets.models import create_model
+from hnets.predict import EdgeDetector
+from hnets.studies import results_store as store
+from hnets.studies import table2
+from hnets.studies.scoring import SUPPRESSIONS
+from hnets.train import Recipe, read_recipe, shipped_recipes
+from hnets.train.report import WEIGHTS, save_weights
+
+RECIPES = [row.recipe for row in reproduce.TABLE2 if row.recipe]
+
+
+def test_every_row_that_is_run_has_a_recipe_and_the_table_has_the_papers_numbers() -> None:
+    assert set(RECIPES) <= set(shipped_recipes())
+    assert [(row.ods, row.ois) for row in reproduce.TABLE2[:4]] == [
+        (0.640, 0.650),
+        (0.697, 0.709),
+        (0.702, 0.715),
+        (0.726, 0.742),
+    ]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> None:
+    result = store.read(name)
+    assert result is not None
+    recipe = Recipe.from_dict(result["recipe"])
+    assert recipe == read_recipe(name), "train again: the recipe has changed"
+    model = create_model(recipe.model.name)
+    assert result["parameters"] == sum(p.numel() for p in model.parameters())
+    assert result["data"]["test"]["pictures"] == 200
+    assert result["data"]["train+val"]["pictures"] == 300
+    assert result["thresholds"] == 99
+    for way, scores in result["scores"].items():
+        for score, found in scores.items():
+            values = [seed["scores"][way][score] for seed in result["seeds"]]
+            assert found["mean"] == pytest.approx(sum(values) / len(values))
+
+
+def test_the_front_page_has_the_numbers_of_the_results() -> None:
+    front = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").replace("**", "")
+    for row in reproduce.TABLE2:
+        if row.recipe:
+            method, parameters, published, here, suppressed, *_ = table2.cells(
+                row, store.read(row.recipe)
+            )
+            expected = " | ".join([method, parameters, published, here, suppressed])
+            assert f"| {expected} |" in front
+
+
+def test_the_shipped_weights_are_of_a_seed_of_the_result() -> None:
+    card, result = weights.describe("hdsn"), store.read("bsds500-hdsn")
+    assert result is not None
+    of_seed = {seed["seed"]: seed["scores"] for seed in result["seeds"]}
+    assert card["metrics"]["test"] == of_seed[card["recipe"]["seed"]]
+    assert card["data"] == result["data"]
+
+
+def test_the_shipped_weights_find_what_people_drew(data_folder: Path) -> None:
+    """Three photographs at nine thresholds: far from chance, whatever the photographs are."""
+    if not (data_folder / "BSDS500").is_dir():
+        pytest.skip("needs BSDS500 in HNETS_DATA")
+    from hnets.metrics.berkeley import count, summarise
+
+    detector = EdgeDetector()
+    some = bsds.photos("test")[::80]
+    counts = [count(detector(photo.image()), photo.boundaries(), 9) for photo in some]
+    assert summarise(counts).ods.f > 0.6
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setitem(bsds.SIZES, "test", 2)
+    monkeypatch.setenv("HNETS_DATA", str(tmp_path))
+    for name in ("1", "2"):
+        put(tmp_path, name)
+    return tmp_path
+
+
+def _trained(name: str, out: Path) -> store.Result:
+    """A result as a training leaves it, of a network that has learned nothing."""
+    recipe = read_recipe(name)
+    torch.manual_seed(0)
+    model = create_model(recipe.model.name)
+    (out / name / "seed-1").mkdir(parents=True)
+    save_weights(model, out / name / "seed-1" / WEIGHTS)
+    return {"recipe": recipe.to_dict(), "parameters": 5, "seeds": [{"seed": 1}]}
+
+
+def _score(results: dict[str, store.Result], out: Path) -> dict[str, store.Result]:
+    quiet = Console(quiet=True)
+    return reproduce.score_results(results, out, torch.device("cpu"), 9, quiet)
+
+
+def test_weights_become_maps_and_scores_and_a_row_of_the_table(small: Path) -> None:
+    out = small / "runs"
+    results = {name: _trained(name, out) for name in ("bsds500-hdsn", "bsds500-hed-low")}
+    scored = _score(results, out)
+    ours, plain = scored["bsds500-hdsn"], scored["bsds500-hed-low"]
+    assert tuple(ours["scores"]) == SUPPRESSIONS
+    assert tuple(plain["scores"]) == SUPPRESSIONS[:2]  # it knows no orientation
+    assert 0 <= ours["scores"]["none"]["ods"]["mean"] <= 1
+    assert (out / "bsds500-hdsn/seed-1/maps/1.png").is_file()
+    assert store.read("bsds500-hdsn", out) == json.loads(json.dumps(ours))
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table2.rich_table(scored))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert f"{plain['scores']['standard']['ods']['mean']:.3f}".removeprefix("0") in text
+    assert "Kivinen" in text
+
+
+def test_what_is_scored_is_not_scored_again(small: Path) -> None:
+    out = small / "runs"
+    done = _score({"bsds500-hed-low": _trained("bsds500-hed-low", out)}, out)
+    (out / "bsds500-hed-low/seed-1" / WEIGHTS).unlink()
+    assert _score(done, out) == done
+    del done["bsds500-hed-low"]["scores"]
+    with pytest.raises(InputError, match=r"no trained weights in .*; train again with --train"):
+        _score(done, out)
+
+
+def test_without_numba_the_training_is_kept_and_told(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("hnets.metrics")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(InputError, match=r"need numba.*is kept in .*: go on with --train --resume"):
+        _score({"bsds500-hed-low": _trained("bsds500-hed-low", small / "runs")}, small / "runs")
+
+
+def test_the_table_as_it_ships(hnets_command: Command) -> None:
+    done = hnets_command("reproduce", "table2")
+    assert done.code == 0, done.err
+    result = store.read("bsds500-hdsn")
+    assert result is not None
+    assert f"{result['scores']['none']['ods']['mean']:.3f}".removeprefix("0") in done.out
+    assert ".726/.742" in done.out
+
+
+def test_a_row_that_does_not_exist(hnets_command: Command) -> None:
+    done = hnets_command("reproduce", "table2", "--rows", "zebra")
+    assert done.code == 2
+    assert "expected recipes of the table (bsds500-hed," in done.err
