@@ -267,14 +267,8 @@ def test_a_failed_export_leaves_nothing_behind(tmp_path: Path) -> None:
     assert path.read_text() == "what was there before"
 
 
-def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"the folder .*nowhere does not exist; make it"):
-        hnets.export.onnx(example(), tmp_path / "nowhere" / "net.onnx", (1, 3, 64, 64))
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError, match=r"is a folder; give the name of a file in it"):
+    with pytest.raises(IsADirectoryError, match=r"is a folder; name a file in it"):
         hnets.export.onnx(example(), tmp_path, (1, 3, 64, 64))
 
 
@@ -286,7 +280,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         if not folder.is_dir():
             pytest.skip("this user may write in every folder")
     before = len(list(tmp_path.rglob("*")))
-    with pytest.raises(OSError, match=f"cannot write in the folder {folder}"):
+    with pytest.raises(OSError, match=f"{folder}/net.onnx"):
         hnets.export.onnx(example(), folder / "net.onnx", (1, 3, 64, 64))
     assert len(list(tmp_path.rglob("*"))) == before
 

@@ -1,8 +1,11 @@
-"""What is said to a user: one line with what was expected, what came and what to do."""
+"""Errors for users: one line with what was expected, what came and what to do."""
 
 from __future__ import annotations
 
-__all__ = ["InputError", "MissingExtra"]
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["InputError", "MissingExtra", "suggest"]
 
 
 class InputError(ValueError):
@@ -19,3 +22,17 @@ class MissingExtra(InputError, ImportError):
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f'{what} need {package}: pip install "hnets[{extra}]"')
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the known one that is nearest, or all of them.
+
+    >>> suggest("tran", ["train", "test"]), suggest("zebra", ["train", "test"])
+    ("; did you mean 'train'?", '; there is train, test')
+    >>> suggest("epochs", ["training.epochs"])
+    "; did you mean 'training.epochs'?"
+    """
+    known = list(known)
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.55)
+    near = [name for name in known if name.endswith(f".{word}")] or near
+    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(known) or 'none'}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 import os
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import torch
 from torch import nn
 from torch.fx.experimental import _config as tracing
 
+from hnets.files import replacing
 from hnets.nn import HBatchNorm2d, HConv2d, ModReLU
 from hnets.nn.conv import FrozenHConv2d
 from hnets.nn.norm import FrozenHBatchNorm2d
@@ -110,7 +110,7 @@ def pt2(
     The file appears under its name only when it is complete.
     """
     path = Path(path)
-    with _appearing(path) as part, _quiet():
+    with replacing(path) as part, _quiet():
         traced = program(module, shape, one_pixel)
         for node in traced.graph.nodes:
             node.meta.pop("stack_trace", None)  # it quotes the paths of this machine
@@ -130,7 +130,7 @@ def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]
     except ImportError:
         raise ImportError('ONNX export needs more packages: pip install "hnets[export]"') from None
     path = Path(path)
-    with _appearing(path) as part, _quiet():
+    with replacing(path) as part, _quiet():
         traced = program(module, shape)
         outputs = len(traced.graph_signature.user_outputs)
         exported = torch.onnx.export(
@@ -146,23 +146,6 @@ def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]
         ClearMetadataAndDocStringPass()(exported.model)
         exported.save(part)
     return path
-
-
-@contextmanager
-def _appearing(path: Path) -> Iterator[Path]:
-    """A file of the same name in a folder of its own, moved to its place when the block ends."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file in it")
-    try:
-        beside = tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-")
-    except OSError as error:
-        raise OSError(error.errno, f"cannot write in the folder {path.parent}") from error
-    with beside as folder:
-        part = Path(folder) / path.name
-        yield part
-        part.replace(path)
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def test_what_is_missing_is_one_line(small: Path, tmp_path_factory: pytest.TempP
     for split, root, message in (
         ("test", tmp_path_factory.mktemp("empty"), "BSDS500 is not here: put its folder"),
         ("val", small, "there is no folder .*val; get BSDS500 again"),
-        ("tset", small, r"there is no split 'tset' \(did you mean test\?\)"),
+        ("tset", small, r"there is no split 'tset'; did you mean 'test'\?"),
     ):
         with pytest.raises(InputError, match=message):
             bsds.photos(split, root)

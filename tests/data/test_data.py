@@ -101,11 +101,11 @@ def test_subsets() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("mnst",), r"no data set 'mnst' \(did you mean mnist\?\): it is one of mnist, rotmnist,"),
-        (("rotmnist_r",), r"did you mean rotmnist-r\?"),
-        (("zebra",), r"no data set 'zebra': it is one of"),
-        (("mnist", "training"), r"no split 'training' \(did you mean train\?\)"),
-        (("mnist", "valid"), r"did you mean val\?"),
+        (("mnst",), r"no data set or folder 'mnst'; did you mean 'mnist'\?"),
+        (("rotmnist_r",), r"did you mean 'rotmnist-r'\?"),
+        (("zebra",), r"no data set or folder 'zebra'; there is mnist, rotmnist,"),
+        (("mnist", "training"), r"no split 'training'; did you mean 'train'\?"),
+        (("mnist", "valid"), r"did you mean 'val'\?"),
         (("some/where",), "there is no folder some/where"),
         (("mnist", "train", "no/such/root"), "root is 'no/such/root', which is no folder"),
     ],

@@ -84,8 +84,8 @@ def test_training_lowers_the_loss(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("hnet_minst", "did you mean hnet_mnist?"),
-        ("P4-CNN", "did you mean p4cnn?"),
+        ("hnet_minst", "did you mean 'hnet_mnist'?"),
+        ("P4-CNN", "did you mean 'p4cnn'?"),
         ("xyz", "there is hnet_mnist, hnet_fourier_tiny, hnet_fourier_small"),
     ],
 )
@@ -96,11 +96,11 @@ def test_unknown_names_get_advice(name: str, advice: str) -> None:
 
 
 def test_unknown_options_get_advice() -> None:
-    with pytest.raises(TypeError, match="has no option 'centre_of_mas'; did you mean centre_of_ma"):
+    with pytest.raises(TypeError, match="has no option 'centre_of_mas'; did you mean 'centre_of_m"):
         hnets.create_model("hnet_fourier_tiny", centre_of_mas=True)
     with pytest.raises(TypeError, match="z2cnn has no option 'rings'; there is in_channels, cla"):
         hnets.create_model("z2cnn", rings="exact")
-    with pytest.raises(TypeError, match="hdsn has no option 'classes'; it has none"):
+    with pytest.raises(TypeError, match="hdsn has no option 'classes'; there is none"):
         hnets.create_model("hdsn", classes=3)
 
 

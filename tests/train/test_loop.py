@@ -452,9 +452,12 @@ def test_what_is_wrong_with_a_checkpoint_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model.name": "hnet_mnits"}, "no model is called 'hnet_mnits'; did you mean hnet_mnist?"),
+        (
+            {"model.name": "hnet_mnits"},
+            "no model is called 'hnet_mnits'; did you mean 'hnet_mnist'",
+        ),
         ({"model.options": {"width": 3}}, r"\[model\] .*z2cnn has no option 'width'; there is"),
-        ({"data.name": "rotmnist-x"}, "there is no data set 'rotmnist-x'"),
+        ({"data.name": "rotmnist-x"}, "there is no data set or folder 'rotmnist-x'"),
         ({"data.train": "trian"}, "there is no split 'trian'"),
         ({"data.limit": 10**6}, "data.limit: expected at most the 1000 pictures"),
     ],
@@ -520,7 +523,7 @@ def test_an_environment_that_names_no_number_is_refused(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("name", "device", "message"),
     [
-        ("nowhere", "cpu", "there is no data set 'nowhere'"),
+        ("nowhere", "cpu", "there is no data set or folder 'nowhere'"),
         ("digits-r", "tpu", "expected a device such as cpu or cuda, got 'tpu'"),
     ],
 )

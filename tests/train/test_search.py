@@ -222,7 +222,7 @@ def test_trials_of_another_machine_are_waited_for(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("missing.toml", r"there is no recipe missing\.toml"),
+        ("missing.toml", r"there is no recipe or \.toml file missing\.toml"),
         ("tiny.toml --trials 0", "expected a whole number from 1 to"),
         ("tiny.toml --sampler grid", "'grid' is not one of .*random.*tpe"),
         ("tiny.toml --parallel 4", "side by side on a GPU only, got 4 on cpu"),

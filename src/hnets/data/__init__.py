@@ -22,10 +22,10 @@ from hnets.data import mnist, rotmnist
 from hnets.data import rotmnist_original as amat
 from hnets.data import sklearn_digits as digits
 from hnets.data.cache import Arrays, Progress
-from hnets.data.dataset import Dataset, check_split, from_arrays, suggestion
+from hnets.data.dataset import Dataset, check_split, from_arrays
 from hnets.data.edge_set import BSDS500, EdgeSet, load_edges
 from hnets.data.image_folder import read_folder
-from hnets.errors import InputError
+from hnets.errors import InputError, suggest
 
 __all__ = ["BSDS500", "Dataset", "EdgeSet", "available", "load", "load_edges"]
 
@@ -90,7 +90,4 @@ def load(
     path = Path(name).expanduser()
     if isinstance(name, os.PathLike) or {"/", os.sep} & set(name) or path.is_dir():
         return read_folder(path, split, size, channels)
-    raise InputError(
-        f"there is no data set {name!r}{suggestion(name, _SOURCES)}: it is one of "
-        f"{', '.join(_SOURCES)}, or the path of a folder"
-    )
+    raise InputError(f"there is no data set or folder {name!r}{suggest(name, _SOURCES)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,9 +11,9 @@ import torch
 from torch import Tensor
 
 from hnets.data.cache import Arrays, sha256
-from hnets.errors import InputError
+from hnets.errors import InputError, suggest
 
-__all__ = ["SPLITS", "Dataset", "check_split", "from_arrays", "suggestion"]
+__all__ = ["SPLITS", "Dataset", "check_split", "from_arrays"]
 
 SPLITS = ("train", "val", "train+val", "test")
 
@@ -112,18 +111,5 @@ def from_arrays(
 def check_split(split: str) -> str:
     """The name of a split, if it is one of the four."""
     if split not in SPLITS:
-        raise InputError(
-            f"there is no split {split!r}{suggestion(split, SPLITS)}: it is one of "
-            f"{', '.join(SPLITS)}"
-        )
+        raise InputError(f"there is no split {split!r}{suggest(split, SPLITS)}")
     return split
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """The known word that may have been meant, for the middle of a sentence.
-
-    >>> suggestion("tran", SPLITS), suggestion("zebra", SPLITS)
-    (' (did you mean train?)', '')
-    """
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""

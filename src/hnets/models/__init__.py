@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from typing import Any
 
 from torch import nn
 
+from hnets.errors import suggest
 from hnets.models import _weights as weights
 from hnets.models._hdsn import HDSN, HED, hdsn, hed, hed_low
 from hnets.models._hnet_fourier import HNetFourier, hnet_fourier
@@ -62,21 +62,13 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Modu
     'HNetMNIST'
     """
     if name not in _MODELS:
-        raise ValueError(f"no model is called {name!r}; {_advice(name, _MODELS)}")
+        raise ValueError(f"no model is called {name!r}{suggest(name, _MODELS)}")
     known = signature(_MODELS[name]).parameters
     for option in options:
         if option not in known:
-            raise TypeError(f"{name} has no option {option!r}; {_advice(option, known)}")
+            raise TypeError(f"{name} has no option {option!r}{suggest(option, known)}")
     if not flag(pretrained, "pretrained"):
         return _MODELS[name](**options)
     model = _MODELS[name](**{**weights.describe(name)["options"], **options})
     weights.load_into(model, name)
     return model
-
-
-def _advice(given: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(given.lower(), known, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean {near[0]}?"
-    names = ", ".join(known)
-    return f"there is {names}" if names else "it has none"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -11,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from hnets.errors import InputError
+from hnets.errors import InputError, suggest
 from hnets.train.space import read_space
-from hnets.train.strict import build, expect, suggestion
+from hnets.train.strict import build, expect
 
 __all__ = [
     "Augment",
@@ -301,12 +300,8 @@ def read_recipe(where: str | Path, changes: list[str] | None = None) -> Recipe:
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError):
-        near = difflib.get_close_matches(str(where), shipped_recipes(), n=1, cutoff=0.6)
-        advice = f"; did you mean the shipped recipe {near[0]}?" if near else ""
-        raise InputError(
-            f"there is no recipe {where}: give a .toml file or one of "
-            f"{', '.join(shipped_recipes())}{advice}"
-        ) from None
+        near = suggest(str(where), shipped_recipes())
+        raise InputError(f"there is no recipe or .toml file {where}{near}") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise InputError(f"the recipe {path} cannot be read: {reason}") from None
@@ -344,4 +339,4 @@ def _check_key(key: str) -> None:
         if dataclasses.is_dataclass(hints[name])
         for part in dataclasses.fields(hints[name])
     ]
-    raise InputError(f"a recipe has no key {key!r}{suggestion(key, every)}")
+    raise InputError(f"a recipe has no key {key!r}{suggest(key, every)}")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hnets.errors import InputError
-from hnets.train.strict import expect, suggestion
+from hnets.errors import InputError, suggest
+from hnets.train.strict import expect
 
 __all__ = ["Choices", "Range", "Space", "read_space"]
 
@@ -63,7 +63,7 @@ def _read(values: Any, where: str) -> Range | Choices:
     names = ("choices",) if kind is Choices else ("low", "high", "log")
     for name in values:
         if name not in names:
-            near = suggestion(name, names if kind is Choices else (*names, "choices"))
+            near = suggest(name, names if kind is Choices else (*names, "choices"))
             raise InputError(f"{where} has no key {name!r}{near}")
     if kind is Choices:
         return _choices(values["choices"], where)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from hnets.errors import InputError
+from hnets.errors import InputError, suggest
 
-__all__ = ["build", "expect", "suggestion"]
+__all__ = ["build", "expect"]
 
 
 def build(kind: Any, values: Any, where: str) -> Any:
@@ -23,7 +22,7 @@ def build(kind: Any, values: Any, where: str) -> Any:
     for key in values:
         if key not in names:
             place = f"[{where}]" if where else "a recipe"
-            raise InputError(f"{place} has no key {key!r}{suggestion(key, names)}")
+            raise InputError(f"{place} has no key {key!r}{suggest(key, names)}")
     for part in fields:
         needed = part.default is dataclasses.MISSING
         needed = needed and part.default_factory is dataclasses.MISSING
@@ -41,7 +40,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return build(hint, value, where)
     if typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
-        near = suggestion(str(value), choices)
+        near = suggest(str(value), choices)
         expect(value in choices, where, f"one of {', '.join(choices)}", value, near)
         return value
     if hint is float:
@@ -64,11 +63,3 @@ def expect(met: bool, where: str, wanted: str, value: object, advice: str = "") 
     """Complain about the value of a key unless a condition is met."""
     if not met:
         raise InputError(f"{where}: expected {wanted}, got {value!r}{advice}")
-
-
-def suggestion(key: str, names: Iterable[str]) -> str:
-    """What may have been meant, for the end of a sentence."""
-    names = list(names)
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-    near = near or [name for name in names if name.endswith(f".{key}")]
-    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(names)}"
