@@ -69,8 +69,8 @@ def turning_figure(
 ) -> Figure:
     """Draw a picture ``(h, w, 3)`` and its maps: upright, turned, moved back, and what is left.
 
-    A phase is a hue and a magnitude a brightness, as in `hnets.predict.rendering.phase_colours`. Each map
-    keeps one scale of brightness down its column.
+    A phase is a hue and a magnitude a brightness, as in `hnets.predict.rendering.phase_colours`.
+    Each map keeps one scale of brightness down its column.
     """
     with style():
         sheet = _Sheet(rows=4, columns=1 + len(maps))

@@ -39,8 +39,8 @@ def page() -> str:
     parts = [
         "# Results",
         "Written by `hnets reproduce table1 --page docs/results.md` from the results that the "
-        "trainings left in `src/hnets/studies/results/`, one file a recipe. `hnets reproduce table1 "
-        "--train`, `table2 --train` and `beyond --train` train every row again.",
+        "trainings left in `src/hnets/studies/results/`, one file a recipe. `hnets reproduce "
+        "table1 --train`, `table2 --train` and `beyond --train` train every row again.",
         "## Table 1: rotated MNIST",
         table1.NOTE,
         table1.markdown(digits),
