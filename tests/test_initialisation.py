@@ -12,7 +12,7 @@ from hnets import Streams
 from hnets import nn as hnn
 from hnets.basis import Rings
 from hnets.initialisation import radial_std
-from hnets.plan import KernelSpec, Plan, plan
+from hnets.plan import KernelSpec, Plan, make_plan
 
 DEPTH = 10
 PIXELS = 64
@@ -82,7 +82,7 @@ def expected_powers(kind: str, size: int, streams: Streams, equal_rings: bool) -
     """Mean squared magnitude of the fields, expected after 0 to 10 layers."""
     powers, before, found = [spectrum(kind)], Streams("1x0r"), [1.0]
     for _ in range(DEPTH):
-        made = plan(before, streams, KernelSpec(size))
+        made = make_plan(before, streams, KernelSpec(size))
         deviations = equal(made) if equal_rings else radial_std(made)
         powers, before = expected(powers, made, deviations), streams
         widths = [stream.multiplicity for stream in streams]
@@ -184,7 +184,7 @@ def test_one_layer_keeps_most_of_the_power_in_every_stream(
 
 
 def test_deviations_stand_one_a_column_and_are_cached() -> None:
-    made = plan(BOTH, Streams("8x0 + 4x1"), KernelSpec(5))
+    made = make_plan(BOTH, Streams("8x0 + 4x1"), KernelSpec(5))
     deviations = radial_std(made)
     assert [d.shape for d in deviations] == [(block.columns,) for block in made.blocks]
     assert all((d >= 0).all() for d in deviations)

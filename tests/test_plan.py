@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hnets import Stream, Streams
 from hnets.basis import harmonic_basis
-from hnets.plan import Block, KernelSpec, plan
+from hnets.plan import Block, KernelSpec, make_plan
 
 stream = st.builds(Stream, st.integers(-2, 2), st.integers(1, 2)) | st.builds(
     Stream, st.just(0), st.integers(1, 2), st.just(True)
@@ -25,7 +25,7 @@ specs = st.builds(
 
 
 def only_block(inputs: str, outputs: str, spec: KernelSpec) -> Block:
-    (block,) = plan(Streams(inputs), Streams(outputs), spec).blocks
+    (block,) = make_plan(Streams(inputs), Streams(outputs), spec).blocks
     return block
 
 
@@ -34,7 +34,7 @@ def only_block(inputs: str, outputs: str, spec: KernelSpec) -> Block:
 def test_every_pair_of_streams_is_a_path_of_their_difference(
     inputs: Streams, outputs: Streams, spec: KernelSpec
 ) -> None:
-    made = plan(inputs, outputs, spec)
+    made = make_plan(inputs, outputs, spec)
     pairs = set()
     for i, row in enumerate(made.rows):
         for j, block in enumerate(row):
@@ -54,7 +54,7 @@ def test_every_pair_of_streams_is_a_path_of_their_difference(
 def test_columns_of_filters_tile_the_weights_phased_ones_first(
     inputs: Streams, outputs: Streams, spec: KernelSpec
 ) -> None:
-    for block in plan(inputs, outputs, spec).blocks:
+    for block in make_plan(inputs, outputs, spec).blocks:
         columns = [c for f in block.filters for c in range(f.columns.start, f.columns.stop)]
         assert columns == list(range(block.columns))
         phased = [f.phased for f in block.filters]
@@ -96,8 +96,10 @@ def test_a_repeated_order_is_a_second_set_of_streams() -> None:
 
 
 def test_streams_of_one_width_form_one_block() -> None:
-    assert len(list(plan(Streams("8x0 + 8x1"), Streams("4x0 + 4x1"), KernelSpec(5)).blocks)) == 1
-    rows = plan(Streams("8x0 + 4x1 + 4x2"), Streams("4x0 + 2x1"), KernelSpec(5)).rows
+    assert (
+        len(list(make_plan(Streams("8x0 + 8x1"), Streams("4x0 + 4x1"), KernelSpec(5)).blocks)) == 1
+    )
+    rows = make_plan(Streams("8x0 + 4x1 + 4x2"), Streams("4x0 + 2x1"), KernelSpec(5)).rows
     assert [[str(b.inputs) for b in row] for row in rows] == [["8x0", "4x1 + 4x2"]] * 2
     assert [str(row[0].outputs) for row in rows] == ["4x0", "2x1"]
 
@@ -110,12 +112,12 @@ def test_a_path_without_a_ring_is_left_out() -> None:
 @pytest.mark.parametrize(("inputs", "outputs"), [("1x0", "1x0 + 1x2"), ("1x0 + 1x2", "1x0")])
 def test_a_stream_without_any_path_is_an_error(inputs: str, outputs: str) -> None:
     with pytest.raises(ValueError, match=r"no filter joins stream 1x2 to 1x0.*kernel_size=5"):
-        plan(Streams(inputs), Streams(outputs), KernelSpec(3))
+        make_plan(Streams(inputs), Streams(outputs), KernelSpec(3))
 
 
 def test_plans_are_cached() -> None:
-    first = plan(Streams("8x0"), Streams("8x1"), KernelSpec(5))
-    assert plan(Streams("8x0"), Streams("8x1"), KernelSpec(5)) is first
+    first = make_plan(Streams("8x0"), Streams("8x1"), KernelSpec(5))
+    assert make_plan(Streams("8x0"), Streams("8x1"), KernelSpec(5)) is first
 
 
 def test_a_phase_per_filter_spreads_over_its_rings() -> None:

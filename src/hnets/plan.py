@@ -1,8 +1,8 @@
 """Which filter joins which streams: the plan of a harmonic convolution.
 
 Every pair of an input stream n and an output stream p is a *path*, and its filter has order p−n
-(`Path`). A filter is a radial weight for each ring its order can live on (`Filter`). The plain
-convolution kernel is a constant linear map away from the weights and their phases (`Block`).
+(`StreamPath`). A filter is one radial weight per ring that can carry its order (`Filter`). The
+plain convolution kernel is a constant linear function of the weights and phases (`Block`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hnets.basis import Rings, harmonic_basis, smallest_kernel
 from hnets.streams import Stream, Streams
 
-__all__ = ["Block", "Filter", "KernelSpec", "Path", "Phase", "Plan", "plan"]
+__all__ = ["Block", "Filter", "KernelSpec", "Phase", "Plan", "StreamPath", "make_plan"]
 
 Phase = Literal["filter", "ring", "free", "none"]
 
@@ -58,7 +58,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Path:
+class StreamPath:
     """One filter's work, from one input stream of a block to one output stream."""
 
     source: int
@@ -82,7 +82,7 @@ class Block:
     outputs: Streams
     inputs: Streams
     filters: tuple[Filter, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[StreamPath, ...]
     spread: NDArray[np.float64]
     """``(phases, phased columns)``: 1 where a phase belongs to a column."""
     assembly: NDArray[np.float64]
@@ -116,7 +116,7 @@ class Plan:
 
 
 @lru_cache(maxsize=256)
-def plan(inputs: Streams, outputs: Streams, spec: KernelSpec) -> Plan:
+def make_plan(inputs: Streams, outputs: Streams, spec: KernelSpec) -> Plan:
     """Lay out the filters of a convolution from ``inputs`` to ``outputs``.
 
     A path whose order no ring of the kernel can carry is left out. A stream left with no path at
@@ -155,7 +155,7 @@ def _require_all(streams: Streams, joined: set[int], others: Streams, spec: Kern
 
 
 def _block(outputs: Streams, inputs: Streams, spec: KernelSpec) -> Block:
-    links: list[tuple[int, int, int, bool]] = []  # the paths, as the fields of Path go
+    links: list[tuple[int, int, int, bool]] = []  # the paths, as the fields of StreamPath go
     keys: list[tuple[bool, int, bool, int, int]] = []  # and what their filters are told apart by
     for (target, out), (source, into), conjugate in _candidates(outputs, inputs, spec):
         order = out.order + into.order if conjugate else out.order - into.order
@@ -177,7 +177,7 @@ def _block(outputs: Streams, inputs: Streams, spec: KernelSpec) -> Block:
         filters.append(Filter(order, phased, slice(start, start + len(harmonics)), harmonics))
         start += len(harmonics)
     paths = tuple(
-        Path(*link, filter=distinct.index(key)) for link, key in zip(links, keys, strict=True)
+        StreamPath(*link, filter=distinct.index(key)) for link, key in zip(links, keys, strict=True)
     )
     return Block(
         outputs,
@@ -218,7 +218,7 @@ def _spread(filters: list[Filter], spec: KernelSpec) -> NDArray[np.float64]:
 def _assembly(
     outputs: Streams,
     inputs: Streams,
-    paths: tuple[Path, ...],
+    paths: tuple[StreamPath, ...],
     filters: list[Filter],
     spec: KernelSpec,
 ) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from typing import NamedTuple, Union, overload
 import torch
 from torch import Tensor
 
-__all__ = ["Run", "Stream", "Streams", "StreamsLike"]
+__all__ = ["Stream", "StreamGroup", "Streams", "StreamsLike"]
 
 _TERM = re.compile(r"(\d+)x(-?\d+)(r?)")
 _EXAMPLE = (
@@ -73,7 +73,7 @@ class Stream:
         return f'Stream("{self._text}")'
 
 
-class Run(NamedTuple):
+class StreamGroup(NamedTuple):
     """``streams`` neighbouring streams that share their number of parts and multiplicity."""
 
     streams: int
@@ -115,7 +115,7 @@ class Streams:
     """Distinct rotation orders, as they first occur."""
     slices: tuple[slice, ...]
     """Where each stream's real channels lie in the tensor."""
-    runs: tuple[Run, ...]
+    groups: tuple[StreamGroup, ...]
     """Neighbouring streams of equal multiplicity and kind, which one view covers at once."""
 
     def __init__(self, spec: StreamsLike) -> None:
@@ -134,7 +134,7 @@ class Streams:
             fields=sum(s.multiplicity for s in streams),
             orders=tuple(dict.fromkeys(s.order for s in streams)),
             slices=tuple(slice(e - s.channels, e) for e, s in zip(ends, streams, strict=True)),
-            runs=tuple(Run(len(list(group)), *key) for key, group in groups),
+            groups=tuple(StreamGroup(len(list(group)), *key) for key, group in groups),
         )
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -70,7 +70,7 @@ def test_modrelu_shrinks_the_modulus(text: str) -> None:
     streams = Streams(text)
     x, bias = picture(streams), torch.randn(streams.fields, dtype=torch.float64)
     z = to_complex(x, streams)
-    length = (z.abs() ** 2 + F.EPS).sqrt()
+    length = (z.abs() ** 2 + F.MAGNITUDE_EPS).sqrt()
     expected = torch.relu(length + per_field(bias)) * z / length
     found = F.modrelu(x, bias, streams)
     torch.testing.assert_close(found, from_complex(expected, streams), rtol=0, atol=1e-13)
@@ -83,7 +83,7 @@ def test_magnitude_relu_scales_and_shifts_the_modulus(text: str) -> None:
     z = to_complex(x, streams)
     length = (z.abs() ** 2 + 0.01).sqrt()
     expected = z * torch.relu(per_field(scale) + per_field(shift) / length)
-    found = F.magnitude_relu(x, scale, shift, streams, eps=0.01)
+    found = F.magnitude_relu(x, scale, shift, streams, magnitude_eps=0.01)
     torch.testing.assert_close(found, from_complex(expected, streams), rtol=0, atol=1e-13)
 
 
@@ -95,7 +95,7 @@ def test_magnitude_act_applies_the_function_to_the_modulus(
     streams = Streams(text)
     x = picture(streams)
     z = to_complex(x, streams)
-    length = (z.abs() ** 2 + F.EPS).sqrt()
+    length = (z.abs() ** 2 + F.MAGNITUDE_EPS).sqrt()
     expected = from_complex(act(length) * z / length, streams)
     torch.testing.assert_close(F.magnitude_act(x, act, streams), expected, rtol=0, atol=1e-13)
 
@@ -166,7 +166,7 @@ def batch_norm_reference(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The output, and mean and unbiased variance of every field's modulus."""
     z = to_complex(x, streams)
-    length = (z.abs() ** 2 + F.EPS).sqrt()
+    length = (z.abs() ** 2 + F.MAGNITUDE_EPS).sqrt()
     mean, var = length.mean((0, 2, 3)), length.var((0, 2, 3), correction=0)
     normed = (length - per_field(mean)) / (per_field(var) + 1e-5).sqrt()
     y = torch.relu(per_field(weight) * normed + per_field(bias)) * z / length
@@ -200,7 +200,7 @@ def test_batch_norm_in_evaluation_is_one_scale_and_shift(text: str) -> None:
     folded = F.fold_batch_norm(mean, var, weight, bias, 1e-5)
     assert torch.equal(found, F.magnitude_relu(x, *folded, streams))
     z = to_complex(x, streams)
-    length = (z.abs() ** 2 + F.EPS).sqrt()
+    length = (z.abs() ** 2 + F.MAGNITUDE_EPS).sqrt()
     normed = (length - per_field(mean)) / (per_field(var) + 1e-5).sqrt()
     expected = torch.relu(per_field(weight) * normed + per_field(bias)) * z / length
     torch.testing.assert_close(found, from_complex(expected, streams), rtol=0, atol=1e-12)

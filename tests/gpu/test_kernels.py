@@ -39,17 +39,23 @@ def test_magnitude_functions_agree_with_the_cpu_form(
 ) -> None:
     from hnets.functional import _triton
 
-    streams, eps = Streams(layout), 1e-4
+    streams, magnitude_eps = Streams(layout), 1e-4
     x, grad, scale, shift = _inputs(layout, memory_format)
     x, grad = x.to(dtype).double(), grad.to(dtype).double()  # round once, then compare exactly
     extra = torch.stack([scale, shift])
     gpu_x, gpu_grad = x.cuda().to(dtype), grad.cuda().to(dtype)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     gpu_scale, gpu_shift, gpu_extra = (t.cuda().to(wide) for t in (scale, shift, extra))
-    common, gpu = (x, scale, shift, streams, eps), (gpu_x, gpu_scale, gpu_shift, streams, eps)
+    common, gpu = (
+        (x, scale, shift, streams, magnitude_eps),
+        (gpu_x, gpu_scale, gpu_shift, streams, magnitude_eps),
+    )
     pairs = [
         (_triton.forward(*gpu), _cpu.forward(*common)),
-        (_triton.moments(gpu_x, streams, eps).sum(0), _cpu.moments(x, streams, eps)[0]),
+        (
+            _triton.moments(gpu_x, streams, magnitude_eps).sum(0),
+            _cpu.moments(x, streams, magnitude_eps)[0],
+        ),
         (_triton.backward_sums(gpu_grad, *gpu)[0].sum(0), _cpu.backward_sums(grad, *common)[0][0]),
         (_triton.backward(gpu_grad, *gpu)[0], _cpu.backward(grad, *common)[0]),
         (_triton.backward(gpu_grad, *gpu)[1].sum(0), _cpu.backward(grad, *common)[1][0]),

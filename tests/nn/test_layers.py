@@ -193,7 +193,7 @@ def test_gates_open_and_close_whole_fields() -> None:
 
 
 def test_norm_gives_every_field_the_statistics_of_its_parameters() -> None:
-    norm = hnn.HBatchNorm2d(MIXED, eps=1e-12)
+    norm = hnn.HBatchNorm2d(MIXED, magnitude_eps=1e-12)
     nn.init.constant_(norm.weight, 0.5)
     nn.init.constant_(norm.bias, 5.0)  # far from zero, where the ReLU does not cut
     x = torch.randn(8, 11, 16, 16) * (1 + torch.rand(11, 1, 1))
@@ -205,7 +205,7 @@ def test_norm_gives_every_field_the_statistics_of_its_parameters() -> None:
 def test_norm_moves_running_statistics_in_training_alone() -> None:
     norm = hnn.HBatchNorm2d("2x1", momentum=0.25)
     x = torch.randn(3, 4, 6, 6)
-    lengths = (F.magnitude(x, norm.in_streams) ** 2 + norm.eps).sqrt()
+    lengths = (F.magnitude(x, norm.in_streams) ** 2 + norm.magnitude_eps).sqrt()
     norm(x)
     torch.testing.assert_close(norm.running_mean, 0.25 * lengths.mean((0, 2, 3)))
     torch.testing.assert_close(norm.running_var, 0.75 + 0.25 * lengths.var((0, 2, 3)))
@@ -228,9 +228,9 @@ def test_norm_in_evaluation_is_its_folded_form() -> None:
         nn.init.uniform_(values, 0.5, 2.0)
     x = torch.randn(2, 11, 5, 5)
     scale, shift = F.fold_batch_norm(
-        norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.norm_eps
+        norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
     )
-    folded = F.magnitude_relu(x, scale, shift, norm.in_streams, norm.eps)
+    folded = F.magnitude_relu(x, scale, shift, norm.in_streams, norm.magnitude_eps)
     torch.testing.assert_close(norm(x), folded)
 
 

@@ -13,7 +13,7 @@ from hnets.functional.fourier import (
 )
 from hnets.functional.kernel import harmonic_kernel, hconv2d
 from hnets.functional.magnitude import (
-    EPS,
+    MAGNITUDE_EPS,
     batch_magnitude_relu,
     dropout,
     fold_batch_norm,
@@ -35,7 +35,7 @@ from hnets.functional.resample import (
 )
 
 __all__ = [
-    "EPS",
+    "MAGNITUDE_EPS",
     "angular_norm",
     "batch_fourier_relu",
     "batch_magnitude_relu",

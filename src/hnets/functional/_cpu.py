@@ -38,36 +38,36 @@ def forward(
     scale: Tensor | None,
     shift: Tensor,
     streams: Streams,
-    eps: float,
+    magnitude_eps: float,
     inplace: bool = False,
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, where a scale of None is 1."""
     y = x if inplace else torch.empty_like(x)
     for (view, target), (a, b) in _pieces((x, y), (scale, shift), streams):
-        factor = _square(view, eps).sqrt_()
+        factor = _square(view, magnitude_eps).sqrt_()
         torch.div(b, factor, out=factor)  # with the square root, faster than rsqrt
         factor.add_(1 if a is None else a).relu_()
         torch.mul(view, factor.unsqueeze(2), out=target)
     return y
 
 
-def moments(x: Tensor, streams: Streams, eps: float) -> Tensor:
+def moments(x: Tensor, streams: Streams, magnitude_eps: float) -> Tensor:
     """Σ|x| and Σ|x|² of every field, ``(1, 2, fields)`` in float64."""
     total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
     for (view,), (first, second) in _pieces((x,), total[0].unbind(), streams):
-        square = _square(view, eps)
+        square = _square(view, magnitude_eps)
         second += _sum(square)
         first += _sum(square.sqrt_())
     return total
 
 
 def fold(
-    sums: Tensor, count: float | Tensor, weight: Tensor, bias: Tensor, norm_eps: float
+    sums: Tensor, count: float | Tensor, weight: Tensor, bias: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Mean and variance from the sums of `moments`, and the scale and shift they fold into."""
     mean, square = sums.sum(0) / count
     var = (square - mean * mean).clamp_min_(0)
-    scale = weight * (var + norm_eps).rsqrt()
+    scale = weight * (var + eps).rsqrt()
     shift = bias - scale * mean
     return (
         mean.to(weight.dtype),
@@ -78,14 +78,14 @@ def fold(
 
 
 def backward_sums(
-    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, magnitude_eps: float
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     """∂scale and ∂shift, ``(1, 2, fields)`` in float64, and r and d·r for `backward` to go on."""
     total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
     parameters = (scale, shift, *total[0])
     kept = []
     for (view, g), (a, b, first, second) in _pieces((x, grad), parameters, streams):
-        inverse = _square(view, eps).rsqrt_()
+        inverse = _square(view, magnitude_eps).rsqrt_()
         inner = _inner(g, view, _factor(inverse, a, b))
         first += _sum(inner)
         second += _sum(inner.mul_(inverse))
@@ -94,14 +94,14 @@ def backward_sums(
 
 
 def unfold(
-    sums: Tensor, count: float | Tensor, scale: Tensor, mean: Tensor, var: Tensor, norm_eps: float
+    sums: Tensor, count: float | Tensor, scale: Tensor, mean: Tensor, var: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """From the sums of `backward_sums`: ∂weight and ∂bias of batch norm, and its c₁ and c₂."""
     by_scale, by_shift = sums.sum(0).to(scale.dtype)
     centred = by_scale - mean * by_shift
-    slope = scale * centred / (var + norm_eps) / count
+    slope = scale * centred / (var + eps) / count
     return (
-        centred * (var + norm_eps).rsqrt(),
+        centred * (var + eps).rsqrt(),
         by_shift,
         scale * by_shift / count - mean * slope,
         slope,
@@ -109,14 +109,19 @@ def unfold(
 
 
 def backward(
-    grad: Tensor, x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float
+    grad: Tensor,
+    x: Tensor,
+    scale: Tensor | None,
+    shift: Tensor,
+    streams: Streams,
+    magnitude_eps: float,
 ) -> tuple[Tensor, Tensor]:
     """∂x, and ∂scale (unless that is None) and ∂shift as `backward_sums` gives them."""
     grad_x = torch.empty_like(x)
     total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
     parameters = (scale, shift, *total[0])
     for (view, g, target), (a, b, first, second) in _pieces((x, grad, grad_x), parameters, streams):
-        inverse = _square(view, eps).rsqrt_()
+        inverse = _square(view, magnitude_eps).rsqrt_()
         factor = _factor(inverse, a, b)
         pull = _inner(g, view, factor)
         if scale is not None:
@@ -133,7 +138,7 @@ def backward_batch(
     scale: Tensor,
     shift: Tensor,
     streams: Streams,
-    eps: float,
+    magnitude_eps: float,
     extra: Sequence[Tensor],
     kept: list[tuple[Tensor, Tensor]],
 ) -> Tensor:
@@ -182,7 +187,7 @@ def _pieces(
     Pieces are ``(images, streams, parts, multiplicity, h, w)``, values ``(streams, mult, 1, 1)``.
     Those of lengths, which have one number for each field and pixel, come last, with one part.
     """
-    first, runs = maps[0], streams.runs
+    first, runs = maps[0], streams.groups
     most = _SHARE * torch.get_num_threads()
     if first.numel() <= most and len(runs) == 1:  # the short way of small inputs
         shape = (len(first), *runs[0], *first.shape[2:])
@@ -203,7 +208,7 @@ def _cut(
     images = math.ceil(batch / math.ceil(batch * image / most))
     rows = math.ceil(height / math.ceil(images * image / most))
     channel = field = 0
-    for run in streams.runs:
+    for run in streams.groups:
         of_run = [
             v if v is None else v[field : field + run.fields].view(run.streams, -1, 1, 1)
             for v in values
@@ -224,11 +229,11 @@ def _constant(value: float, dtype: torch.dtype) -> Tensor:
     return torch.full((1,), value, dtype=dtype)
 
 
-def _square(view: Tensor, eps: float) -> Tensor:
-    """|z|² + eps in at least float32."""
+def _square(view: Tensor, magnitude_eps: float) -> Tensor:
+    """|z|² + magnitude_eps in at least float32."""
     dtype = torch.float32 if view.dtype.itemsize < 4 else view.dtype
     re = view.select(2, 0)
-    square = torch.addcmul(_constant(eps, dtype), re, re)
+    square = torch.addcmul(_constant(magnitude_eps, dtype), re, re)
     if view.shape[2] == 2:
         im = view.select(2, 1)
         square.addcmul_(im, im)

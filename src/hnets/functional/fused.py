@@ -51,16 +51,16 @@ def magnitude_relu(
     scale: Tensor | None,
     shift: Tensor,
     streams: Streams,
-    eps: float,
+    magnitude_eps: float,
     inplace: bool = False,
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift a field."""
     if scale is None and x.device.type != "cpu":
         scale = torch.ones_like(shift)
     if torch.is_grad_enabled():
-        y: Tensor = ScaledReLU.apply(x, scale, shift, _FORM, (streams, eps))
+        y: Tensor = ScaledReLU.apply(x, scale, shift, _FORM, (streams, magnitude_eps))
         return y
-    y = _backend(x).forward(x, scale, shift, streams, eps, inplace)
+    y = _backend(x).forward(x, scale, shift, streams, magnitude_eps, inplace)
     return y
 
 
@@ -69,13 +69,13 @@ def batch_magnitude_relu(
     weight: Tensor,
     bias: Tensor,
     streams: Streams,
-    norm_eps: float,
     eps: float,
+    magnitude_eps: float,
     group: ProcessGroup | None,
 ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
     """The same with scale and shift from batch statistics; also mean, variance and their count."""
     y, mean, var, count = BatchScaledReLU.apply(
-        x, weight, bias, _FORM, (streams, eps), norm_eps, group
+        x, weight, bias, _FORM, (streams, magnitude_eps), eps, group
     )
     return y, mean, var, count
 
@@ -145,11 +145,11 @@ def _plain_batch(
     weight: Tensor,
     bias: Tensor,
     streams: Streams,
+    magnitude_eps: float,
     eps: float,
-    norm_eps: float,
     group: ProcessGroup | None,
 ) -> Tensor:
-    return plain.batch_magnitude_relu(x, weight, bias, streams, norm_eps, eps, group)[0]
+    return plain.batch_magnitude_relu(x, weight, bias, streams, eps, magnitude_eps, group)[0]
 
 
 _FORM = Form(_backend, plain.magnitude_relu, _plain_batch)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 __all__ = [
-    "EPS",
+    "MAGNITUDE_EPS",
     "batch_magnitude_relu",
     "dropout",
     "fold_batch_norm",
@@ -36,8 +36,8 @@ __all__ = [
     "modrelu",
 ]
 
-EPS = 1e-4
-"""Magnitudes that are divided by are sqrt(|z|² + EPS), so that gradients stay finite at zero."""
+MAGNITUDE_EPS = 1e-4
+"""Divisors are sqrt(|z|² + MAGNITUDE_EPS), so that gradients stay finite at zero."""
 
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
@@ -51,10 +51,14 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
 
 
 def modrelu(
-    x: Tensor, bias: Tensor, streams: Streams, eps: float = EPS, inplace: bool = False
+    x: Tensor,
+    bias: Tensor,
+    streams: Streams,
+    magnitude_eps: float = MAGNITUDE_EPS,
+    inplace: bool = False,
 ) -> Tensor:
     """C-ReLU: ``relu(|x| + bias) · x/|x|``, with one bias for each field."""
-    return magnitude_relu(x, None, bias, streams, eps, inplace)
+    return magnitude_relu(x, None, bias, streams, magnitude_eps, inplace)
 
 
 def magnitude_relu(
@@ -62,7 +66,7 @@ def magnitude_relu(
     scale: Tensor | None,
     shift: Tensor,
     streams: Streams,
-    eps: float = EPS,
+    magnitude_eps: float = MAGNITUDE_EPS,
     inplace: bool = False,
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift for each field.
@@ -70,8 +74,8 @@ def magnitude_relu(
     ``inplace`` allows to write the result over the input where no gradient needs it.
     """
     if fused.usable(x):
-        return fused.magnitude_relu(x, scale, shift, streams, eps, inplace)
-    return plain.magnitude_relu(x, scale, shift, streams, eps)
+        return fused.magnitude_relu(x, scale, shift, streams, magnitude_eps, inplace)
+    return plain.magnitude_relu(x, scale, shift, streams, magnitude_eps)
 
 
 def batch_magnitude_relu(
@@ -83,8 +87,8 @@ def batch_magnitude_relu(
     streams: Streams,
     training: bool = False,
     momentum: float = 0.1,
-    norm_eps: float = 1e-5,
-    eps: float = EPS,
+    eps: float = 1e-5,
+    magnitude_eps: float = MAGNITUDE_EPS,
     group: ProcessGroup | None = None,
 ) -> Tensor:
     """Batch norm on magnitudes, then ReLU, then the phase back: ``relu(BN(|x|)) · x/|x|``.
@@ -93,20 +97,25 @@ def batch_magnitude_relu(
     moves the running ones, in place, towards them.
     """
     if not training or (x.numel() == 0 and group is None):
-        folded = fold_batch_norm(running_mean, running_var, weight, bias, norm_eps)
-        return magnitude_relu(x, *folded, streams, eps)
+        folded = fold_batch_norm(running_mean, running_var, weight, bias, eps)
+        return magnitude_relu(x, *folded, streams, magnitude_eps)
     expect_several(x, group)
     form = fused if fused.usable(x) else plain
-    y, mean, var, count = form.batch_magnitude_relu(x, weight, bias, streams, norm_eps, eps, group)
+    y, mean, var, count = form.batch_magnitude_relu(
+        x, weight, bias, streams, eps, magnitude_eps, group
+    )
     follow(running_mean, running_var, mean, var, count, momentum)
     return y
 
 
 def magnitude_act(
-    x: Tensor, act: Callable[[Tensor], Tensor], streams: Streams, eps: float = EPS
+    x: Tensor,
+    act: Callable[[Tensor], Tensor],
+    streams: Streams,
+    magnitude_eps: float = MAGNITUDE_EPS,
 ) -> Tensor:
     """``act(|x|) · x/|x|`` for any function of magnitudes, applied to ``(batch, fields, ...)``."""
-    lengths = (squared(x, streams) + eps).sqrt()
+    lengths = (squared(x, streams) + magnitude_eps).sqrt()
     return (x * to_channels(act(lengths) / lengths, streams)).to(x.dtype)
 
 

@@ -53,11 +53,11 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
 
 
 def magnitude_relu(
-    x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, eps: float
+    x: Tensor, scale: Tensor | None, shift: Tensor, streams: Streams, magnitude_eps: float
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift a field."""
     scale = torch.ones_like(shift) if scale is None else scale
-    inverse = (squared(x, streams) + eps).rsqrt()
+    inverse = (squared(x, streams) + magnitude_eps).rsqrt()
     factor = F.relu(per_field(scale, x) + per_field(shift, x) * inverse)
     return (x * to_channels(factor, streams)).to(x.dtype)
 
@@ -67,12 +67,12 @@ def batch_magnitude_relu(
     weight: Tensor,
     bias: Tensor,
     streams: Streams,
-    norm_eps: float,
     eps: float,
+    magnitude_eps: float,
     group: ProcessGroup | None,
 ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
     """The same with scale and shift from batch statistics; also mean, variance and their count."""
-    lengths = (squared(x, streams) + eps).sqrt()
+    lengths = (squared(x, streams) + magnitude_eps).sqrt()
     dims, count = [0, *range(2, x.dim())], x.numel() // x.shape[1]
     total: float | Tensor = count
     if group is None:
@@ -81,5 +81,5 @@ def batch_magnitude_relu(
         wide = lengths.double()
         mean, var, total = moments(wide.sum(dims), wide.square().sum(dims), count, group)
         mean, var = mean.to(weight.dtype), var.to(weight.dtype)
-    scale, shift = fold_batch_norm(mean, var, weight, bias, norm_eps)
-    return magnitude_relu(x, scale, shift, streams, eps), mean, var, total
+    scale, shift = fold_batch_norm(mean, var, weight, bias, eps)
+    return magnitude_relu(x, scale, shift, streams, magnitude_eps), mean, var, total

@@ -71,7 +71,7 @@ class BatchScaledReLU(torch.autograd.Function):
         bias: Tensor,
         form: Form,
         rest: tuple[Any, ...],
-        norm_eps: float,
+        eps: float,
         group: ProcessGroup | None,
     ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
         """Keep the input, the parameters and the statistics."""
@@ -79,9 +79,9 @@ class BatchScaledReLU(torch.autograd.Function):
         sums = backend.moments(x, *rest)  # (pieces, 2, fields): Σv and Σv² of what is normalised
         sums, count = over_processes(sums, x.numel() // x.shape[1], group)
         fold = backend.fold if group is None else _cpu.fold
-        mean, var, scale, shift = fold(sums, count, weight, bias, norm_eps)
+        mean, var, scale, shift = fold(sums, count, weight, bias, eps)
         ctx.save_for_backward(x, weight, bias, scale, shift, mean, var)
-        ctx.form, ctx.rest, ctx.group, ctx.count, ctx.norm_eps = form, rest, group, count, norm_eps
+        ctx.form, ctx.rest, ctx.group, ctx.count, ctx.eps = form, rest, group, count, eps
         y = backend.forward(x, scale, shift, *rest)
         ctx.mark_non_differentiable(mean, var)
         return y, mean, var, count
@@ -91,10 +91,10 @@ class BatchScaledReLU(torch.autograd.Function):
         """Gradients of input, weight and bias."""
         x, weight, bias, scale, shift, mean, var = ctx.saved_tensors
         if torch.is_grad_enabled():
-            again = ctx.form.plain_batch(x, weight, bias, *ctx.rest, ctx.norm_eps, ctx.group)
+            again = ctx.form.plain_batch(x, weight, bias, *ctx.rest, ctx.eps, ctx.group)
             return *differentiable((x, weight, bias), again, grads[0]), None, None, None, None
         backend, common = ctx.form.backend(x), (x, scale, shift, *ctx.rest)
-        statistics = (ctx.count, scale, mean, var, ctx.norm_eps)
+        statistics = (ctx.count, scale, mean, var, ctx.eps)
         sums, kept = backend.backward_sums(grads[0], *common)
         unfold = backend.unfold if ctx.group is None else _cpu.unfold
         grad_weight, grad_bias, *extra = unfold(sums, *statistics)

@@ -23,10 +23,10 @@ def expect_several(x: Tensor, group: ProcessGroup | None) -> None:
 
 
 def fold_batch_norm(
-    mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, norm_eps: float
+    mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
     """The scale and shift that are batch norm with these statistics."""
-    scale = weight * (var + norm_eps).rsqrt()
+    scale = weight * (var + eps).rsqrt()
     return scale, bias - scale * mean
 
 

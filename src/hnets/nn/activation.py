@@ -25,13 +25,13 @@ class ModReLU(nn.Module):
     def __init__(
         self,
         streams: StreamsLike,
-        eps: float = F.EPS,
+        magnitude_eps: float = F.MAGNITUDE_EPS,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.in_streams = self.out_streams = Streams(streams)
-        self.eps = eps
+        self.magnitude_eps = magnitude_eps
         self.inplace = False
         """Whether the input may be overwritten in inference; `hnets.freeze` sees where."""
         self.bias = nn.Parameter(torch.zeros(self.in_streams.fields, device=device, dtype=dtype))
@@ -39,7 +39,7 @@ class ModReLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Shrink (or with a positive bias, stretch) every complex number."""
         self.in_streams.check(x, "ModReLU")
-        return F.modrelu(x, self.bias, self.in_streams, self.eps, self.inplace)
+        return F.modrelu(x, self.bias, self.in_streams, self.magnitude_eps, self.inplace)
 
     def reset_parameters(self) -> None:
         """Start again, with biases of 0."""
@@ -59,16 +59,19 @@ class ModAct(nn.Module):
     """
 
     def __init__(
-        self, streams: StreamsLike, act: Callable[[Tensor], Tensor], eps: float = F.EPS
+        self,
+        streams: StreamsLike,
+        act: Callable[[Tensor], Tensor],
+        magnitude_eps: float = F.MAGNITUDE_EPS,
     ) -> None:
         super().__init__()
         self.in_streams = self.out_streams = Streams(streams)
-        self.act, self.eps = act, eps
+        self.act, self.magnitude_eps = act, magnitude_eps
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the function to the magnitudes."""
         self.in_streams.check(x, "ModAct")
-        return F.magnitude_act(x, self.act, self.in_streams, self.eps)
+        return F.magnitude_act(x, self.act, self.in_streams, self.magnitude_eps)
 
     def extra_repr(self) -> str:
         """The streams, for `print`."""

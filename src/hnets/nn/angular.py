@@ -118,7 +118,7 @@ class FourierAct(_Circle):
             self.synthesis,
             norm.training,
             norm.momentum,
-            norm.norm_eps,
+            norm.eps,
             norm.group,
         )
 

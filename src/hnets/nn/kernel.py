@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.initialisation import radial_std
-from hnets.plan import KernelSpec, Plan, plan
+from hnets.plan import KernelSpec, Plan, make_plan
 from hnets.streams import Streams
 
 __all__ = ["Combine", "HarmonicFilters"]
@@ -66,7 +66,7 @@ class HarmonicFilters(nn.Module):
     @property
     def plan(self) -> Plan:
         """Which filter joins which streams."""
-        return plan(self.in_streams, self.out_streams, self.spec)
+        return make_plan(self.in_streams, self.out_streams, self.spec)
 
     def reset_parameters(self) -> None:
         """Draw radial weights that keep the power at every frequency, and phases in [0, 2π)."""

@@ -28,7 +28,7 @@ class _BatchNorm(nn.Module):
         self,
         streams: StreamsLike,
         values: int,
-        norm_eps: float,
+        eps: float,
         momentum: float,
         sync: bool,
         device: torch.device | str | None,
@@ -36,7 +36,7 @@ class _BatchNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.in_streams = self.out_streams = Streams(streams)
-        self.norm_eps, self.momentum, self.sync = norm_eps, momentum, sync
+        self.eps, self.momentum, self.sync = eps, momentum, sync
         empty = torch.empty(values, device=device, dtype=dtype)
         self.weight, self.bias = nn.Parameter(empty), nn.Parameter(empty.clone())
         self.register_buffer("running_mean", empty.clone())
@@ -79,10 +79,10 @@ class HBatchNorm2d(_BatchNorm):
 
     Args:
         streams: layout of input and output.
-        norm_eps: added to the variance.
+        eps: added to the variance.
         momentum: how far the running statistics move towards those of each batch.
         sync: take the statistics over all processes under distributed training, on any backend.
-        eps: added to |z|² before it is divided by.
+        magnitude_eps: added to |z|² before it is divided by.
         device: where the parameters are made.
         dtype: type of the parameters.
     """
@@ -90,16 +90,16 @@ class HBatchNorm2d(_BatchNorm):
     def __init__(
         self,
         streams: StreamsLike,
-        norm_eps: float = 1e-5,
+        eps: float = 1e-5,
         momentum: float = 0.1,
         sync: bool = False,
-        eps: float = F.EPS,
+        magnitude_eps: float = F.MAGNITUDE_EPS,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         fields = Streams(streams).fields
-        super().__init__(streams, fields, norm_eps, momentum, sync, device, dtype)
-        self.eps = eps
+        super().__init__(streams, fields, eps, momentum, sync, device, dtype)
+        self.magnitude_eps = magnitude_eps
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise, rectify, and put the phase back."""
@@ -110,8 +110,8 @@ class HBatchNorm2d(_BatchNorm):
             self.in_streams,
             self.training,
             self.momentum,
-            self.norm_eps,
             self.eps,
+            self.magnitude_eps,
             self.group,
         )
 
@@ -124,7 +124,7 @@ class AngularNorm2d(_BatchNorm):
 
     Args:
         streams: a real order 0, then orders 1 to K, all of one multiplicity.
-        norm_eps: added to the variance.
+        eps: added to the variance.
         momentum: how far the running statistics move towards those of each batch.
         sync: take the statistics over all processes under distributed training, on any backend.
         device: where the parameters are made.
@@ -134,7 +134,7 @@ class AngularNorm2d(_BatchNorm):
     def __init__(
         self,
         streams: StreamsLike,
-        norm_eps: float = 1e-5,
+        eps: float = 1e-5,
         momentum: float = 0.1,
         sync: bool = False,
         device: torch.device | str | None = None,
@@ -142,14 +142,12 @@ class AngularNorm2d(_BatchNorm):
     ) -> None:
         highest_order(streams, "AngularNorm2d")
         width = Streams(streams)[0].multiplicity
-        super().__init__(streams, width, norm_eps, momentum, sync, device, dtype)
+        super().__init__(streams, width, eps, momentum, sync, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise ``(batch, channels, height, width)``."""
         self.in_streams.check(x, "AngularNorm2d")
-        return F.angular_norm(
-            x, *self.values, self.training, self.momentum, self.norm_eps, self.group
-        )
+        return F.angular_norm(x, *self.values, self.training, self.momentum, self.eps, self.group)
 
 
 class FrozenHBatchNorm2d(nn.Module):
@@ -163,7 +161,7 @@ class FrozenHBatchNorm2d(nn.Module):
     def __init__(self, norm: HBatchNorm2d) -> None:
         super().__init__()
         self.in_streams = self.out_streams = norm.in_streams
-        self.norm_eps, self.eps = norm.norm_eps, norm.eps
+        self.eps, self.magnitude_eps = norm.eps, norm.magnitude_eps
         self.inplace = False
         """Whether the input may be overwritten; `hnets.freeze` sees where."""
         self.weight, self.bias = norm.weight, norm.bias
@@ -178,7 +176,9 @@ class FrozenHBatchNorm2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """``x · relu(scale + shift/|x|)``."""
         self.in_streams.check(x, "HBatchNorm2d")
-        return F.magnitude_relu(x, self.scale, self.shift, self.in_streams, self.eps, self.inplace)
+        return F.magnitude_relu(
+            x, self.scale, self.shift, self.in_streams, self.magnitude_eps, self.inplace
+        )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = self.scale.dtype
@@ -195,5 +195,5 @@ class FrozenHBatchNorm2d(nn.Module):
 def _fold(norm: FrozenHBatchNorm2d, _: object = None) -> None:
     with torch.no_grad():
         norm.scale, norm.shift = F.fold_batch_norm(
-            norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.norm_eps
+            norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hnets.nn.kernel import HarmonicFilters
-from hnets.plan import Block, Path
+from hnets.plan import Block, StreamPath
 from hnets.web.encoding import Complex, quantised
 
 __all__ = ["filters", "layers"]
@@ -23,7 +23,7 @@ BINS = 24
 class _Learned(NamedTuple):
     """The filters of one path: ``(out, in, k, k)``, with their phases ``(out, in)`` if any."""
 
-    path: Path
+    path: StreamPath
     kernels: Complex
     phases: NDArray[np.floating] | None
 

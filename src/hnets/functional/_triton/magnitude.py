@@ -24,28 +24,33 @@ __all__ = [
 
 
 def forward(
-    x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float, inplace: bool = False
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    streams: Streams,
+    magnitude_eps: float,
+    inplace: bool = False,
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``."""
-    plan, x = planned(x, streams, eps)
+    plan, x = planned(x, streams, magnitude_eps)
     y = x if inplace else torch.empty_like(x)
     _forward[plan.grid](x, y, scale, shift, *plan.sizes, **plan.constants)
     return y
 
 
-def moments(x: Tensor, streams: Streams, eps: float) -> Tensor:
+def moments(x: Tensor, streams: Streams, magnitude_eps: float) -> Tensor:
     """Σ|x| and Σ|x|² of every field, ``(blocks, 2, fields)`` in float64."""
-    plan, x = planned(x, streams, eps)
+    plan, x = planned(x, streams, magnitude_eps)
     partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
     _moments[plan.grid](x, partial, *plan.sizes, **plan.constants)
     return partial
 
 
 def backward_sums(
-    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, magnitude_eps: float
 ) -> tuple[Tensor, None]:
     """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64; nothing is kept for later."""
-    plan, x, grad = planned(x, streams, eps, grad)
+    plan, x, grad = planned(x, streams, magnitude_eps, grad)
     partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
     _backward[plan.grid](
         *(x, grad, x, scale, shift, scale, shift, partial, *plan.sizes),
@@ -55,10 +60,10 @@ def backward_sums(
 
 
 def backward(
-    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, eps: float
+    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, magnitude_eps: float
 ) -> tuple[Tensor, Tensor]:
     """∂x, and ∂scale and ∂shift as `backward_sums` gives them."""
-    plan, x, grad = planned(x, streams, eps, grad)
+    plan, x, grad = planned(x, streams, magnitude_eps, grad)
     grad_x = torch.empty_like(x)
     partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
     _backward[plan.grid](
@@ -74,12 +79,12 @@ def backward_batch(
     scale: Tensor,
     shift: Tensor,
     streams: Streams,
-    eps: float,
+    magnitude_eps: float,
     extra: Sequence[Tensor],
     kept: None,
 ) -> Tensor:
     """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
-    plan, x, grad = planned(x, streams, eps, grad)
+    plan, x, grad = planned(x, streams, magnitude_eps, grad)
     grad_x = torch.empty_like(x)
     _backward[plan.grid](
         *(x, grad, grad_x, scale, shift, *extra, scale, *plan.sizes),

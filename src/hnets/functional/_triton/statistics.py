@@ -10,23 +10,23 @@ __all__ = ["fold", "unfold"]
 
 
 def fold(
-    sums: Tensor, count: float, weight: Tensor, bias: Tensor, norm_eps: float
+    sums: Tensor, count: float, weight: Tensor, bias: Tensor, eps: float
 ) -> tuple[Tensor, ...]:
     """Mean and variance from the sums of `moments`, and the scale and shift they fold into."""
     blocks, _, fields = sums.shape
     out = weight.new_empty(4, fields)
-    _fold[(triton.cdiv(fields, 16),)](sums, weight, bias, out, blocks, fields, int(count), norm_eps)
+    _fold[(triton.cdiv(fields, 16),)](sums, weight, bias, out, blocks, fields, int(count), eps)
     return out.unbind()
 
 
 def unfold(
-    sums: Tensor, count: float, scale: Tensor, mean: Tensor, var: Tensor, norm_eps: float
+    sums: Tensor, count: float, scale: Tensor, mean: Tensor, var: Tensor, eps: float
 ) -> tuple[Tensor, ...]:
     """From the sums of `backward_sums`: ∂weight and ∂bias of batch norm, and its c₁ and c₂."""
     blocks, _, fields = sums.shape
     out = scale.new_empty(4, fields)
     grid = (triton.cdiv(fields, 16),)
-    _unfold[grid](sums, scale, mean, var, out, blocks, fields, int(count), norm_eps)
+    _unfold[grid](sums, scale, mean, var, out, blocks, fields, int(count), eps)
     return out.unbind()
 
 
@@ -45,12 +45,12 @@ def _totals(sums, blocks, fields):
 
 
 @triton.jit
-def _fold(sums, weight, bias, out, blocks, fields, count, norm_eps):
+def _fold(sums, weight, bias, out, blocks, fields, count, eps):
     f, first, second = _totals(sums, blocks, fields)
     mean = first / count
     var = tl.maximum(second / count - mean * mean, 0)
     there = f < fields
-    scale = tl.load(weight + f, mask=there, other=0) * tl.rsqrt(var + norm_eps)
+    scale = tl.load(weight + f, mask=there, other=0) * tl.rsqrt(var + eps)
     tl.store(out + f, mean, mask=there)
     tl.store(out + fields + f, var, mask=there)
     tl.store(out + 2 * fields + f, scale, mask=there)
@@ -60,11 +60,11 @@ def _fold(sums, weight, bias, out, blocks, fields, count, norm_eps):
 
 
 @triton.jit
-def _unfold(sums, scale, mean, var, out, blocks, fields, count, norm_eps):
+def _unfold(sums, scale, mean, var, out, blocks, fields, count, eps):
     f, first, second = _totals(sums, blocks, fields)
     there = f < fields
     mu = tl.load(mean + f, mask=there, other=0)
-    spread = tl.load(var + f, mask=there, other=0) + norm_eps
+    spread = tl.load(var + f, mask=there, other=0) + eps
     factor = tl.load(scale + f, mask=there, other=0)
     centred = first - mu * second
     slope = factor * centred / spread / count

@@ -32,12 +32,12 @@ class Plan(NamedTuple):
     constants: dict[str, Any]
 
 
-def planned(x: Tensor, streams: Streams, eps: float, *others: Tensor) -> tuple[Any, ...]:
+def planned(x: Tensor, streams: Streams, magnitude_eps: float, *others: Tensor) -> tuple[Any, ...]:
     """How to launch, and the tensors, brought to the memory format of the first if need be."""
     form = memory_format(x)
     tensors = (t.contiguous(memory_format=form) for t in (x, *others))
     last = form == torch.channels_last
-    return _plan(x.shape, x.dtype, x.device, last, streams, eps), *tensors
+    return _plan(x.shape, x.dtype, x.device, last, streams, magnitude_eps), *tensors
 
 
 @lru_cache(maxsize=512)
@@ -47,7 +47,7 @@ def _plan(
     device: torch.device,
     last: bool,
     streams: Streams,
-    eps: float,
+    magnitude_eps: float,
 ) -> Plan:
     batch, channels, height, width = shape
     # A tile is long where memory is: over the pixels, or over fields in channels_last.
@@ -70,7 +70,7 @@ def _plan(
         ),
         {
             "LAST": last,
-            "EPS": eps,  # a constant of the kernel: as an argument it would be rounded to float32
+            "EPS": magnitude_eps,  # a constant: as an argument it would be rounded to float32
             "REAL": tl.float64 if dtype == torch.float64 else tl.float32,
             "BLOCK_F": fields,
             "BLOCK_N": TILE // fields,

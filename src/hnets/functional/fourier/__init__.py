@@ -83,7 +83,7 @@ def batch_fourier_relu(
     synthesis: Tensor,
     training: bool = False,
     momentum: float = 0.1,
-    norm_eps: float = 1e-5,
+    eps: float = 1e-5,
     group: ProcessGroup | None = None,
 ) -> Tensor:
     """``relu(BN(f))``: batch norm over pictures, pixels and angles, then ReLU.
@@ -92,11 +92,11 @@ def batch_fourier_relu(
     moves the running ones, in place, towards them.
     """
     if not training or (x.numel() == 0 and group is None):
-        folded = fold_batch_norm(running_mean, running_var, weight, bias, norm_eps)
+        folded = fold_batch_norm(running_mean, running_var, weight, bias, eps)
         return fourier_relu(x, *folded, synthesis)
     expect_several(x, group)
     form = fused if fused.usable(x) else plain
-    y, mean, var, count = form.batch_fourier_relu(x, weight, bias, synthesis, norm_eps, group)
+    y, mean, var, count = form.batch_fourier_relu(x, weight, bias, synthesis, eps, group)
     follow(running_mean, running_var, mean, var, count, momentum)
     return y
 
@@ -109,15 +109,15 @@ def angular_norm(
     bias: Tensor,
     training: bool = False,
     momentum: float = 0.1,
-    norm_eps: float = 1e-5,
+    eps: float = 1e-5,
     group: ProcessGroup | None = None,
 ) -> Tensor:
     """``BN(f)`` as in `batch_fourier_relu`, with no nonlinearity after it."""
     if not training or (x.numel() == 0 and group is None):
-        folded = fold_batch_norm(running_mean, running_var, weight, bias, norm_eps)
+        folded = fold_batch_norm(running_mean, running_var, weight, bias, eps)
         return plain.angular_scale(x, *folded)
     expect_several(x, group)
     mean, var, count = plain.angular_moments(x, len(weight), group)
-    folded = fold_batch_norm(mean.to(weight.dtype), var.to(weight.dtype), weight, bias, norm_eps)
+    folded = fold_batch_norm(mean.to(weight.dtype), var.to(weight.dtype), weight, bias, eps)
     follow(running_mean, running_var, mean, var, count, momentum)
     return plain.angular_scale(x, *folded)

@@ -57,13 +57,11 @@ def batch_fourier_relu(
     weight: Tensor,
     bias: Tensor,
     synthesis: Tensor,
-    norm_eps: float,
+    eps: float,
     group: ProcessGroup | None,
 ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
     """The same with scale and shift from batch statistics; also mean, variance and their count."""
-    y, mean, var, count = BatchScaledReLU.apply(
-        x, weight, bias, _FORM, (synthesis,), norm_eps, group
-    )
+    y, mean, var, count = BatchScaledReLU.apply(x, weight, bias, _FORM, (synthesis,), eps, group)
     return y, mean, var, count
 
 

@@ -52,13 +52,13 @@ def batch_fourier_relu(
     weight: Tensor,
     bias: Tensor,
     synthesis: Tensor,
-    norm_eps: float,
+    eps: float,
     group: ProcessGroup | None,
 ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
     """The same with scale and shift from batch statistics; also mean, variance and their count."""
     mean, var, count = angular_moments(x, len(weight), group)
     mean, var = mean.to(weight.dtype), var.to(weight.dtype)
-    scale, shift = fold_batch_norm(mean, var, weight, bias, norm_eps)
+    scale, shift = fold_batch_norm(mean, var, weight, bias, eps)
     return fourier_relu(x, scale, shift, synthesis), mean, var, count
 
 
