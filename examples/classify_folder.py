@@ -1,10 +1,10 @@
-"""A classifier of your own pictures whose answers do not depend on which way up they are.
+"""A classifier of your own images whose outputs do not depend on which way up they are.
 
     python examples/classify_folder.py leaves/            # a sub-folder for each class
     python examples/classify_folder.py                    # or on shapes that it draws itself
 
-It trains a small harmonic network on the pictures as they lie, and then shows it the test pictures
-turned by all angles. For larger trainings, with checkpoints and logs, write a recipe instead:
+It trains a small harmonic network on the images as they are, and then shows it the test images
+rotated by all angles. For larger trainings, with checkpoints and logs, write a recipe instead:
 docs/training.md.
 """
 
@@ -28,7 +28,7 @@ SIZE = 32
 
 
 def network(classes: int) -> nn.Module:
-    """Three harmonic layers; magnitudes at the end, so that a turn changes nothing."""
+    """Three harmonic layers; magnitudes at the end, which a rotation of the image does not change."""
     narrow, wide = "8x0 + 8x1", "16x0 + 16x1"
     return nn.Sequential(
         hnn.HConv2d("1x0r", narrow, 5, padding="same", rings="gaussian"),
@@ -65,9 +65,9 @@ def train(net: nn.Module, data: Dataset, epochs: int, batch: int = 32) -> None:
 
 @torch.inference_mode()
 def accuracy(net: nn.Module, images: Tensor, labels: Tensor, angle: float) -> float:
-    """Percent of pictures classified rightly when they are turned by degrees."""
-    turned = rotate_pixels(images, math.radians(angle))
-    return 100 * float((net(turned).argmax(1) == labels).float().mean())
+    """Percent of images classified correctly when rotated by ``angle`` degrees."""
+    rotated = rotate_pixels(images, math.radians(angle))
+    return 100 * float((net(rotated).argmax(1) == labels).float().mean())
 
 
 def draw_shapes(folder: Path, count: int = 120) -> Path:
@@ -95,18 +95,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", help="with a sub-folder for each class")
     parser.add_argument("--epochs", type=int, default=15)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as scratch:
-        folder = given.folder or draw_shapes(Path(scratch) / "shapes")
+        folder = args.folder or draw_shapes(Path(scratch) / "shapes")
         learned, tested = (load(folder, split, size=SIZE) for split in ("train", "test"))
-    print(f"{len(learned)} pictures of {', '.join(learned.classes)}")
+    print(f"{len(learned)} images of {', '.join(learned.classes)}")
     net = network(len(learned.classes))
-    train(net, learned, given.epochs)
+    train(net, learned, args.epochs)
     net.eval()
     for angle in range(0, 360, 45):
         right = accuracy(net, *tested, angle)
-        print(f"turned by {angle:3} degrees: {right:5.1f} % of {len(tested)} right")
+        print(f"rotated by {angle:3} degrees: {right:5.1f} % of {len(tested)} right")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An equivariant U-Net: turn the picture, and the segmentation turns with it.
+"""An equivariant U-Net: rotate the image, and the segmentation rotates with it.
 
     python examples/segment.py [--out segment.png]
 
@@ -35,13 +35,13 @@ class HUNet(nn.Module):
         )
         # Streams of the same order stand side by side once the maps are stacked.
         self.up = _block(f"{self.fine} + {self.coarse}", self.fine)
-        self.answer = nn.Sequential(hnn.Magnitude(self.fine), nn.Conv2d(2 * width, 1, 1))
+        self.head = nn.Sequential(hnn.Magnitude(self.fine), nn.Conv2d(2 * width, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits ``(batch, 1, height, width)`` of pictures of even height and width."""
+        """Logits ``(batch, 1, height, width)`` of images of even height and width."""
         fine = self.down(x)
         maps = self.up(torch.cat([fine, self.middle(fine)], dim=1))
-        logits: Tensor = self.answer(maps)
+        logits: Tensor = self.head(maps)
         return logits
 
 
@@ -55,7 +55,7 @@ def _block(before: str, after: str) -> nn.Module:
 
 
 def ellipses(count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Pictures and masks ``(count, 1, SIZE, SIZE)``: two level ellipses in each, and noise."""
+    """Images and masks ``(count, 1, SIZE, SIZE)``: two level ellipses in each, and noise."""
     generator = torch.Generator().manual_seed(seed)
     at = torch.arange(SIZE) - (SIZE - 1) / 2
     masks = torch.zeros(count, 1, SIZE, SIZE)
@@ -70,22 +70,22 @@ def ellipses(count: int, seed: int) -> tuple[Tensor, Tensor]:
 
 def overlap(logits: Tensor, masks: Tensor) -> float:
     """Intersection over union."""
-    found, wanted = logits > 0, masks > 0.5
-    return float((found & wanted).sum() / (found | wanted).sum())
+    predicted, expected = logits > 0, masks > 0.5
+    return float((predicted & expected).sum() / (predicted | expected).sum())
 
 
 def main() -> None:
-    """Train on level ellipses, and segment turned ones."""
+    """Train on level ellipses, and segment rotated ones."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("--out", type=Path, help="picture to draw; needs matplotlib")
-    given = parser.parse_args()
+    parser.add_argument("--out", type=Path, help="image to draw; needs matplotlib")
+    args = parser.parse_args()
     torch.manual_seed(0)
     images, masks = ellipses(200, seed=1)
     net = HUNet()
     optimiser = torch.optim.AdamW(net.parameters(), lr=0.02)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, given.steps)
-    for step in range(1, given.steps + 1):
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, args.steps)
+    for step in range(1, args.steps + 1):
         rows = torch.randint(len(images), (8,))
         loss = F.binary_cross_entropy_with_logits(net(images[rows]), masks[rows])
         optimiser.zero_grad()
@@ -93,29 +93,29 @@ def main() -> None:
         optimiser.step()
         schedule.step()
         if step % 20 == 0:
-            print(f"step {step:3}/{given.steps}  loss {float(loss.detach()):.4f}")
+            print(f"step {step:3}/{args.steps}  loss {float(loss.detach()):.4f}")
     net.eval()
     images, masks = ellipses(20, seed=2)
     shown = []
     with torch.inference_mode():
         for angle in (0, 30, 60, 90):
-            turned, wanted = (rotate_pixels(x, math.radians(angle)) for x in (images, masks))
-            logits = net(turned)
-            print(f"turned by {angle:2} degrees: overlap {overlap(logits, wanted):.3f}")
-            shown.append((angle, turned[0, 0], logits[0, 0].sigmoid()))
-    if given.out:
-        draw(shown, given.out)
+            rotated, expected = (rotate_pixels(x, math.radians(angle)) for x in (images, masks))
+            logits = net(rotated)
+            print(f"rotated by {angle:2} degrees: overlap {overlap(logits, expected):.3f}")
+            shown.append((angle, rotated[0, 0], logits[0, 0].sigmoid()))
+    if args.out:
+        draw(shown, args.out)
 
 
 def draw(shown: list[tuple[int, Tensor, Tensor]], out: Path) -> None:
-    """Pictures above, segmentations below."""
+    """Images above, segmentations below."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, len(shown), figsize=(2.2 * len(shown), 4.6))
-    for column, (angle, picture, answer) in enumerate(shown):
-        axes[0, column].imshow(picture, cmap="gray")
+    for column, (angle, image, output) in enumerate(shown):
+        axes[0, column].imshow(image, cmap="gray")
         axes[0, column].set_title(f"{angle}°")
-        axes[1, column].imshow(answer, cmap="gray", vmin=0, vmax=1)
+        axes[1, column].imshow(output, cmap="gray", vmin=0, vmax=1)
     for axis in axes.flat:
         axis.axis("off")
     figure.tight_layout()

@@ -17,17 +17,17 @@ def run(name: str, *arguments: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_classifier_of_a_folder_answers_alike_at_every_angle() -> None:
-    said = run("classify_folder.py", "--epochs", 6)
-    right = [float(share) for share in re.findall(r"degrees: +([\d.]+) %", said)]
+def test_a_folder_is_classified_alike_at_every_angle() -> None:
+    printed = run("classify_folder.py", "--epochs", 6)
+    right = [float(share) for share in re.findall(r"degrees: +([\d.]+) %", printed)]
     assert len(right) == 8
     assert min(right) > 60
     assert max(right[::2]) - min(right[::2]) == 0  # quarter turns
 
 
-def test_a_segmentation_turns_with_the_picture(tmp_path: Path) -> None:
-    said = run("segment.py", "--steps", 40, "--out", tmp_path / "drawn.png")
-    overlaps = [float(value) for value in re.findall(r"overlap ([\d.]+)", said)]
+def test_a_segmentation_rotates_with_the_image(tmp_path: Path) -> None:
+    printed = run("segment.py", "--steps", 40, "--out", tmp_path / "drawn.png")
+    overlaps = [float(value) for value in re.findall(r"overlap ([\d.]+)", printed)]
     assert len(overlaps) == 4
     assert min(overlaps) > 0.6
     assert abs(overlaps[0] - overlaps[3]) < 0.002  # a quarter turn
@@ -35,11 +35,11 @@ def test_a_segmentation_turns_with_the_picture(tmp_path: Path) -> None:
 
 
 def test_edges_become_lines(tmp_path: Path) -> None:
-    picture = np.full((120, 160), 60, np.uint8)
-    picture[30:90, 40:120] = 200
-    Image.fromarray(picture).save(tmp_path / "square.png")
-    said = run("edges_to_svg.py", tmp_path / "square.png", tmp_path / "square.svg")
-    assert "wrote" in said
+    image = np.full((120, 160), 60, np.uint8)
+    image[30:90, 40:120] = 200
+    Image.fromarray(image).save(tmp_path / "square.png")
+    printed = run("edges_to_svg.py", tmp_path / "square.png", tmp_path / "square.svg")
+    assert "wrote" in printed
     drawn = ElementTree.parse(tmp_path / "square.svg").getroot()
     assert drawn.get("viewBox") == "0 0 160 120"
     lines = [line.get("points") for line in drawn]
