@@ -28,7 +28,7 @@ SIZE = 32
 
 
 def network(classes: int) -> nn.Module:
-    """Three harmonic layers; magnitudes at the end, which a rotation of the image does not change."""
+    """Three harmonic layers, and magnitudes, which a rotation of the image does not change."""
     narrow, wide = "8x0 + 8x1", "16x0 + 16x1"
     return nn.Sequential(
         hnn.HConv2d("1x0r", narrow, 5, padding="same", rings="gaussian"),
