@@ -264,13 +264,13 @@ def damaged(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("missing.png", r"there is no file missing\.png; give the path of a picture"),
+        ("missing.png", r"there is no file missing\.png; give the path of an image"),
         ("cut.png", r"cut\.png is damaged or cut short \(.*\); save it again"),
         ("empty.png", r"empty\.png is empty; give a PNG"),
-        ("text.png", r"text\.png is not a picture that Pillow can read; give a PNG"),
+        ("text.png", r"text\.png is not an image that can be read; give a PNG"),
         ("bomb.png", r"bomb\.png has more than 178 million pixels; make it smaller first"),
         ("nothing", "there is no picture in the folder nothing; expected files that end in .png"),
-        ("no*.gif", r"there is no file like no\*\.gif; give the path of a picture"),
+        ("no*.gif", r"there is no file like no\*\.gif; give the path of an image"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_the_others_are_done(
@@ -423,7 +423,7 @@ def test_stdin_may_go_to_a_folder(command: Command, monkeypatch: pytest.MonkeyPa
     ("data", "message"),
     [
         (b"", "stdin is empty; give a PNG"),
-        (b"no picture", "stdin is not a picture that Pillow can read"),
+        (b"no picture", "stdin is not an image that can be read"),
         (png(photo(80, 80))[:2000], r"stdin is damaged or cut short \(.*\)"),
     ],
 )

@@ -50,7 +50,7 @@ def test_turn_on_a_photograph(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["turn", "missing.jpg"], "there is no file missing.jpg; give the path of a picture"),
+        (["turn", "missing.jpg"], "there is no file missing.jpg; give the path of an image"),
         (["quickstrat"], "No such command 'quickstrat'"),
     ],
 )
@@ -123,7 +123,7 @@ def test_harmonics(hnets_command: Command, name: str) -> None:
         ("turn --seed -1", "expected a whole number from 0 to .*, got '-1'"),
         ("turn --colour", "No such option: --colour.*; see hnets turn --help"),
         ("turn a.png b.png", "unexpected extra argument.*; see hnets turn --help"),
-        ("turn taken", "taken is not a picture that Pillow can read"),
+        ("turn taken", "taken is not an image that can be read"),
         ("turn fine.png --out taken", "expected a folder to write to, got 'taken'"),
     ],
 )

@@ -36,7 +36,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_photograph_and_what_people_saw_in_it(small: Path) -> None:
+def test_a_photograph_and_its_boundaries(small: Path) -> None:
     photos = bsds.photos("test", small)
     assert [photo.name for photo in photos] == ["12", "7"]
     photo = photos[0]
@@ -84,15 +84,17 @@ def test_damaged_boundaries_are_one_line(small: Path, damage: str) -> None:
         Image.new("RGB", (32, 48)).save(photo.image_path)
     else:
         savemat(path, {"truth": np.zeros((3, 3))})
-    with pytest.raises(InputError, match=re.escape(f"{path} does not hold the boundaries")) as said:
+    with pytest.raises(
+        InputError, match=re.escape(f"{path} does not hold the boundaries")
+    ) as error:
         photo.boundaries()
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_damaged_photograph_is_one_line(small: Path) -> None:
     photo = bsds.photos("test", small)[0]
-    photo.image_path.write_bytes(b"no picture")
-    with pytest.raises(InputError, match="is no JPEG picture"):
+    photo.image_path.write_bytes(b"no image")
+    with pytest.raises(InputError, match="is not a JPEG image"):
         photo.size  # noqa: B018
 
 

@@ -1,4 +1,4 @@
-"""Reading pictures of every kind."""
+"""Reading image files of every kind."""
 
 import io
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
     else:
         image = gradient().convert(mode)
     kind = "tif" if mode in ("CMYK", "YCbCr") else "png"
-    read = read_image(written(image, tmp_path / f"picture.{kind}"))
+    read = read_image(written(image, tmp_path / f"image.{kind}"))
     assert (read.mode, read.size) == ("RGB", (40, 30))
     grey = np.asarray(read.convert("L")).astype(float)
     assert grey[10:, -8:].mean() - grey[10:, :8].mean() > 120
@@ -54,7 +54,7 @@ def test_transparency_is_laid_on_white(tmp_path: Path) -> None:
 
 def test_the_orientation_of_the_camera_is_applied(tmp_path: Path) -> None:
     exif = Image.Exif()
-    exif[0x0112] = 6  # the camera lay on its side: to be turned clockwise
+    exif[0x0112] = 6  # the camera lay on its side: to be rotated clockwise
     read = read_image(written(gradient(), tmp_path / "photo.png", exif=exif))
     assert read.size == (30, 40)
     assert read.getpixel((28, 20)) == (255, 0, 0), "the red top row belongs to the right now"
@@ -74,7 +74,7 @@ def damaged(tmp_path: Path, kind: str) -> Path:
     elif kind == "empty":
         path.write_bytes(b"")
     elif kind == "text":
-        path.write_text("not a picture")
+        path.write_text("not an image")
     elif kind == "truncated":
         data = io.BytesIO()
         noise = np.random.default_rng(0).integers(0, 255, (80, 80, 3), dtype=np.uint8)
@@ -93,17 +93,17 @@ def damaged(tmp_path: Path, kind: str) -> Path:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("missing", "there is no file .*; give the path of a picture"),
-        ("folder", "is a folder; give one picture in it"),
+        ("missing", "there is no file .*; give the path of an image"),
+        ("folder", "is a folder; give one image in it"),
         ("empty", "is empty; give a PNG"),
-        ("text", "is not a picture that Pillow can read; give a PNG"),
+        ("text", "is not an image that can be read; give a PNG"),
         ("truncated", r"is damaged or cut short \(.*\); save it again"),
         ("tiny", "is 1×1 pixels, and at least 16×16 are needed"),
         ("huge", "has more than 89 million pixels; make it smaller first"),
         ("nan", "it holds no finite value"),
     ],
 )
-def test_what_is_wrong_with_a_picture_is_one_line(
+def test_what_is_wrong_with_an_image_is_one_line(
     tmp_path: Path, kind: str, message: str
 ) -> None:  # fmt: skip
     with pytest.raises(ImageError, match=message) as caught:
@@ -111,7 +111,7 @@ def test_what_is_wrong_with_a_picture_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_limits_are_those_that_are_given(tmp_path: Path) -> None:
+def test_limits_are_those_of_the_arguments(tmp_path: Path) -> None:
     path = written(gradient(4, 3), tmp_path / "small.png")
     assert read_image(path, smallest=1).size == (4, 3)
     with pytest.raises(ImageError, match="is 4×3 pixels, and at least 4×4 are needed"):
@@ -122,20 +122,20 @@ def test_limits_are_those_that_are_given(tmp_path: Path) -> None:
         read_image(large)
 
 
-def test_an_open_file_is_read_and_called_by_the_name_it_is_given() -> None:
+def test_an_open_file_is_read_and_errors_use_its_name() -> None:
     data = io.BytesIO()
     gradient().save(data, "png")
     assert read_image(data, name="stdin").size == (40, 30)
     for content, message in (
         (b"", "stdin is empty"),
-        (b"text", "stdin is not a picture"),
+        (b"text", "stdin is not an image"),
         (data.getvalue()[:60], "stdin is damaged or cut short"),
     ):
         with pytest.raises(ImageError, match=f"^{message}"):
             read_image(io.BytesIO(content), name="stdin")
 
 
-def test_large_pictures_of_many_bits_are_stretched_strip_by_strip(
+def test_large_images_of_many_bits_are_stretched_strip_by_strip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = np.random.default_rng(0).uniform(-3, 5, (60, 50)).astype(np.float32)
@@ -145,4 +145,4 @@ def test_large_pictures_of_many_bits_are_stretched_strip_by_strip(
     monkeypatch.setattr("hnets.data.image_file._STRIP", 100)
     np.testing.assert_array_equal(np.asarray(read_image(path)), whole)
     assert (whole.min(), whole.max()) == (0, 255)
-    assert whole[7, 7, 0] == 0, "what is no number is as dark as the darkest"
+    assert whole[7, 7, 0] == 0, "NaN is as dark as the darkest"

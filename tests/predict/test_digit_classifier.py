@@ -415,9 +415,9 @@ def test_json_is_all_that_is_printed(command: Command) -> None:
     ("arguments", "message"),
     [
         ("", "Missing argument .*; see hnets digits --help"),
-        ("fine.png missing.png", r"there is no file missing\.png; give the path of a picture"),
+        ("fine.png missing.png", r"there is no file missing\.png; give the path of an image"),
         ("fine.png blank.png missing.png", BLANK.format(r"blank\.png")),
-        ("fine.png text.png", r"text\.png is not a picture that Pillow can read"),
+        ("fine.png text.png", r"text\.png is not an image that can be read"),
         ("small.png", r"small\.png is 12×12 pixels, and at least 16×16 are needed"),
         ("empty", "there is no picture in the folder empty; expected files that end in .png"),
         ("fine.png --out x.jpg", r"expected a file that ends in .*, got 'x\.jpg'"),

@@ -128,7 +128,7 @@ def test_commands(hnets_command: Command, pictures: Path) -> None:
     [
         ("features", "Missing argument .*; see hnets inspect features --help"),
         ("features missing.png", "there is no file missing.png"),
-        ("features broken.png", "is not a picture that Pillow can read"),
+        ("features broken.png", "is not an image that can be read"),
         ("features blank.png", "no digit is to be seen in blank.png"),
         ("features three.png --layer 8", "hnet_mnist has layers 1 to 7, got 8"),
         ("features three.png --layer 0", "expected a whole number from 1 to 999, got '0'"),

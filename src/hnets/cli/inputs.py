@@ -39,7 +39,7 @@ def find_images(given: str, skip: Sequence[str] = ()) -> Iterator[Path]:
     else:
         found = [Path(match) for match in sorted(glob.glob(given, recursive=True))]
         if not any(file.is_file() for file in found):
-            raise InputError(f"there is no file like {given}; give the path of a picture")
+            raise InputError(f"there is no file like {given}; give the path of an image")
         yield from (file for file in found if file.is_file())
 
 

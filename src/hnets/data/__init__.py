@@ -1,14 +1,13 @@
-"""Data sets by name, as tensors: ``images, labels = load("rotmnist-r", "train")``.
+"""Data sets by name: ``images, labels = load("rotmnist-r", "train")``.
 
-| name | train, val, test | what it is |
+| name | train, val, test | what it holds |
 |---|---|---|
-| `mnist` | 50,000, 10,000, 10,000 | handwritten digits, downloaded if need be |
-| `rotmnist` | 10,000, 2,000, 50,000 | rotated MNIST, where the user has its files |
+| `mnist` | 50,000, 10,000, 10,000 | handwritten digits; downloaded if they are not on disk |
+| `rotmnist` | 10,000, 2,000, 50,000 | rotated MNIST, from the published files on the user's disk |
 | `rotmnist-r` | 10,000, 2,000, 50,000 | rotated MNIST, regenerated from MNIST |
-| `digits` | 1,000, 297, 500 | those of scikit-learn, enlarged to 28×28: no download |
-| `digits-r` | 1,000, 297, 500 | the same, each turned by its own angle |
-
-Photographs with boundaries are another kind: `load_edges` has those of BSDS500.
+| `digits` | 1,000, 297, 500 | the digits of scikit-learn, enlarged to 28×28: no download |
+| `digits-r` | 1,000, 297, 500 | the same digits, each rotated by its own angle |
+| `bsds500` | 200, 100, 200 | photographs and the edges that people drew in them |
 """
 
 from __future__ import annotations
@@ -16,31 +15,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from hnets.data import mnist, rotmnist
-from hnets.data import rotmnist_original as amat
-from hnets.data import sklearn_digits as digits
-from hnets.data.cache import Arrays, Progress
-from hnets.data.dataset import Dataset, check_split, from_arrays
-from hnets.data.edge_set import BSDS500, EdgeSet, load_edges
+from hnets.data import mnist, rotmnist, sklearn_digits
+from hnets.data.bsds import load_edges
+from hnets.data.cache import Arrays
+from hnets.data.dataset import Dataset, EdgeSet, check_split, from_arrays
 from hnets.data.image_folder import read_folder
 from hnets.errors import InputError, suggest
 
-__all__ = ["BSDS500", "Dataset", "EdgeSet", "available", "load", "load_edges"]
+__all__ = ["Dataset", "EdgeSet", "available", "load"]
+
+_BSDS500 = "bsds500"
 
 
 class _Source(NamedTuple):
-    arrays: Callable[[str | os.PathLike[str] | None, Progress | None], Arrays]
+    arrays: Callable[[str | os.PathLike[str] | None], Arrays]
     sizes: tuple[int, int, int]
 
 
-_SOURCES = {
+_DIGITS = {
     "mnist": _Source(mnist.arrays, mnist.SIZES),
-    "rotmnist": _Source(amat.arrays, amat.SIZES),
+    "rotmnist": _Source(rotmnist.published, rotmnist.SIZES),
     "rotmnist-r": _Source(rotmnist.regenerated, rotmnist.SIZES),
-    "digits": _Source(lambda root, progress: digits.upright(), digits.SIZES),
-    "digits-r": _Source(lambda root, progress: digits.turned(), digits.SIZES),
+    "digits": _Source(lambda root: sklearn_digits.upright(), sklearn_digits.SIZES),
+    "digits-r": _Source(lambda root: sklearn_digits.rotated(), sklearn_digits.SIZES),
 }
 
 
@@ -48,9 +47,9 @@ def available() -> tuple[str, ...]:
     """The names that `load` knows.
 
     >>> available()
-    ('mnist', 'rotmnist', 'rotmnist-r', 'digits', 'digits-r')
+    ('mnist', 'rotmnist', 'rotmnist-r', 'digits', 'digits-r', 'bsds500')
     """
-    return tuple(_SOURCES)
+    return (*_DIGITS, _BSDS500)
 
 
 def load(
@@ -58,36 +57,35 @@ def load(
     split: str = "train",
     root: str | os.PathLike[str] | None = None,
     *,
-    size: int = 28,
-    channels: int = 1,
-    progress: Progress | None = None,
-) -> Dataset:
-    """A split of a data set: ``train``, ``val``, ``train+val`` or ``test``.
+    size: int | None = None,
+    channels: int | None = None,
+) -> Dataset | Any:
+    """One split of a data set: ``train``, ``val``, ``train+val`` or ``test``.
 
-    Files are looked for in ``root``, or in the folder that the environment variable ``HNETS_DATA``
-    names, and then in the user's cache, which is also where downloaded and generated files go
-    (``HNETS_CACHE`` names another). ``progress`` is called with what is done, how far, and out of
-    how much.
+    It is a `Dataset`, or for ``bsds500`` an `EdgeSet`. Files are looked for in ``root``, or in the
+    folder named by the environment variable ``HNETS_DATA``, and then in the user's cache, where
+    downloaded and generated files go too (``HNETS_CACHE`` names another folder).
 
-    Instead of a name, give the path of a folder of your own pictures, with a sub-folder for each
-    class (and these in ``train``, ``val`` and ``test``, to choose the splits yourself): they are
-    made ``size`` × ``size``, grey or in three ``channels``.
+    Instead of a name, give the path of a folder with one sub-folder of images per class (within
+    ``train``, ``val`` and ``test`` to choose the splits yourself). Its images become ``size`` ×
+    ``size``, by default 28, grey or with three ``channels``.
 
     >>> load("digits", "val")
     Dataset('digits', 'val': 297 images of 1×28×28, 10 classes)
     """
     check_split(split)
-    if name in _SOURCES:
-        if (size, channels) != (28, 1):
+    if name in available():
+        if (size, channels) != (None, None):
             raise InputError(
-                f"the images of {name} are 28×28 with 1 channel, got size={size} and "
-                f"channels={channels}; only a folder of pictures is read at another size"
+                f"the images of {name} have one size, got size={size} and channels={channels}; "
+                "these are for a folder of images"
             )
-        source = _SOURCES[str(name)]
-        return from_arrays(
-            source.arrays(root, progress), source.sizes, mnist.CLASSES, str(name), split
-        )
+        if name == _BSDS500:
+            return load_edges(split, root)
+        source = _DIGITS[str(name)]
+        return from_arrays(source.arrays(root), source.sizes, mnist.CLASSES, str(name), split)
     path = Path(name).expanduser()
     if isinstance(name, os.PathLike) or {"/", os.sep} & set(name) or path.is_dir():
-        return read_folder(path, split, size, channels)
-    raise InputError(f"there is no data set or folder {name!r}{suggest(name, _SOURCES)}")
+        chosen = {"size": size, "channels": channels}
+        return read_folder(path, split, **{k: v for k, v in chosen.items() if v is not None})
+    raise InputError(f"there is no data set or folder {name!r}{suggest(name, available())}")

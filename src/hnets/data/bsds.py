@@ -2,38 +2,41 @@
 
 The folder is the official one, `BSDS500/data`, with `images/{train,val,test}/NAME.jpg` and
 `groundTruth/{train,val,test}/NAME.mat` (Arbelaez et al., 2011; for research).
-
-```python
-for photo in photos("test"):
-    photo.name, photo.image(), photo.boundaries()  # (h, w, 3) uint8, (people, h, w) bool
-```
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from hnets.data.cache import folders
-from hnets.data.dataset import check_split
+from hnets.data.cache import Arrays, cached, data_folders
+from hnets.data.dataset import EdgeSet, check_split
 from hnets.data.image_file import read_image
 from hnets.errors import InputError, MissingExtra
 
-__all__ = ["SIZES", "Photo", "photos"]
+__all__ = ["REACH", "SIZES", "Photo", "load_edges", "photos"]
 
 SIZES = {"train": 200, "val": 100, "test": 200}
+REACH = 2
+"""Pixels within which two people mean the same edge: they seldom draw the same pixels."""
+_SHAPE = (321, 481)
 _AGAIN = "get BSDS500 again from its source"
 
 
 @dataclass(frozen=True)
 class Photo:
-    """A photograph and what people saw in it; files are read when they are asked for."""
+    """A photograph and the boundaries drawn in it; its files are read on demand."""
 
     name: str
     split: str
@@ -47,7 +50,7 @@ class Photo:
             with Image.open(self.image_path) as opened:
                 return opened.height, opened.width
         except OSError:
-            raise InputError(f"{self.image_path} is no JPEG picture; {_AGAIN}") from None
+            raise InputError(f"{self.image_path} is not a JPEG image; {_AGAIN}") from None
 
     def image(self) -> NDArray[np.uint8]:
         """The colours, (height, width, 3)."""
@@ -58,7 +61,7 @@ class Photo:
         return self._truth("Boundaries") != 0
 
     def segmentations(self) -> NDArray[np.uint16]:
-        """The number of the region that each person saw a pixel in, (people, height, width)."""
+        """The region to which each person assigned each pixel, (people, height, width)."""
         return self._truth("Segmentation").astype(np.uint16)
 
     def _truth(self, field: str) -> NDArray[Any]:
@@ -68,57 +71,52 @@ class Photo:
             raise MissingExtra("the boundaries of BSDS500", "scipy", "bench") from None
         try:
             people = loadmat(self.truth_path, variable_names=["groundTruth"])["groundTruth"]
-            found = np.stack([person[field][0, 0] for person in people.ravel()])
-            if found.shape[1:] != self.size or found.dtype.kind not in "bu":
-                raise ValueError(f"{field} is {found.dtype} of shape {found.shape}")
-        except OSError as error:
-            if error.strerror:
-                raise  # the file may not be read, and the error says why
-            raise self._damaged(error) from error
+            values = np.stack([person[field][0, 0] for person in people.ravel()])
+            if values.shape[1:] != self.size or values.dtype.kind not in "bu":
+                raise ValueError(f"{field} is {values.dtype} of shape {values.shape}")
         except Exception as error:  # readers of damaged files raise anything
-            raise self._damaged(error) from error
-        return found
-
-    def _damaged(self, error: Exception) -> InputError:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return InputError(
-            f"{self.truth_path} does not hold the boundaries of {self.image_path.name} ({reason}); "
-            f"{_AGAIN}"
-        )
+            if isinstance(error, OSError) and error.strerror:
+                raise  # the file cannot be opened, and the error says why
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(
+                f"{self.truth_path} does not hold the boundaries of {self.image_path.name} "
+                f"({reason}); {_AGAIN}"
+            ) from error
+        return values
 
 
 def photos(split: str = "test", root: str | os.PathLike[str] | None = None) -> tuple[Photo, ...]:
     """The photographs of ``train``, ``val``, ``train+val`` or ``test``, sorted by name.
 
-    They are looked for in ``root``, or in the folder that the environment variable ``HNETS_DATA``
-    names, and then in the user's cache. A set that is not whole is refused: scores on a part of it
-    cannot be compared.
+    They are looked for in ``root``, or in the folder named by the environment variable
+    ``HNETS_DATA``, and then in the user's cache. An incomplete set is refused: scores on a part of
+    it are not comparable.
+
+    ```python
+    for photo in photos("test"):
+        photo.name, photo.image(), photo.boundaries()  # (h, w, 3) uint8, (people, h, w) bool
+    ```
     """
-    data = _find(root)
-    return tuple(photo for part in check_split(split).split("+") for photo in _listed(data, part))
+    folders = data_folders(root)
+    places = itertools.product(folders, ("BSDS500/data", "BSR/BSDS500/data"))  # or as unpacked
+    data = next((folder / name for folder, name in places if os.path.isdir(folder / name)), None)
+    if data is None:
+        raise InputError(
+            f"BSDS500 is not here: put its folder BSDS500/data into {folders[0]}, or set "
+            "HNETS_DATA to the folder that has it"
+        )
+    return tuple(photo for part in check_split(split).split("+") for photo in _list(data, part))
 
 
-def _find(root: str | os.PathLike[str] | None) -> Path:
-    places = folders(root)
-    for folder in places:
-        for data in (folder / "BSDS500/data", folder / "BSR/BSDS500/data"):  # or as it is unpacked
-            if os.path.isdir(data):
-                return data
-    raise InputError(
-        f"BSDS500 is not here: put its folder BSDS500/data into {places[0]}, or set HNETS_DATA to "
-        "the folder that has it"
-    )
-
-
-def _listed(data: Path, split: str) -> list[Photo]:
+def _list(data: Path, split: str) -> list[Photo]:
     images = _stems(data / "images" / split, ".jpg")
     truths = _stems(data / "groundTruth" / split, ".mat")
     alone = sorted(images.keys() ^ truths.keys())
     if alone:
         what = "boundaries" if alone[0] in images else "photograph"
+        more = f" and {len(alone) - 1} more" if alone[1:] else ""
         raise InputError(
-            f"BSDS500 {split} in {data} lacks the {what} of {alone[0]}"
-            f"{f' and {len(alone) - 1} more' if alone[1:] else ''}; {_AGAIN}"
+            f"BSDS500 {split} in {data} lacks the {what} of {alone[0]}{more}; {_AGAIN}"
         )
     if len(images) != SIZES[split]:
         raise InputError(
@@ -133,3 +131,49 @@ def _stems(folder: Path, suffix: str) -> dict[str, Path]:
         return {path.stem: path for path in folder.iterdir() if path.suffix.lower() == suffix}
     except FileNotFoundError:
         raise InputError(f"there is no folder {folder}; {_AGAIN}") from None
+
+
+def load_edges(split: str = "train", root: str | os.PathLike[str] | None = None) -> EdgeSet:
+    """A split as tensors to train on; what is read of the official files is cached."""
+    parts = []
+    for name in check_split(split).split("+"):
+        chosen = photos(name, root)
+        total = hashlib.sha256(f"near {REACH}".encode())
+        for photo in chosen:
+            total.update(photo.image_path.read_bytes())
+            total.update(photo.truth_path.read_bytes())
+        parts.append(cached(f"bsds500-{name}", total.hexdigest(), partial(_read, chosen)))
+    planes, facts = (torch.from_numpy(np.concatenate(each)) for each in zip(*parts, strict=True))
+    images, votes, near = planes[:, :3], planes[:, 3], planes[:, 4]
+    return EdgeSet(images, votes, near, facts[:, 0], facts[:, 1].bool(), "bsds500", split)
+
+
+def _read(chosen: Sequence[Photo]) -> Arrays:
+    """Red, green, blue, votes and near, (n, 5, height, width); people and whether transposed."""
+    planes = np.empty((len(chosen), 5, *_SHAPE), np.uint8)
+    facts = np.empty((len(chosen), 2), np.uint8)
+    for number, photo in enumerate(chosen):
+        drawn = photo.boundaries()
+        votes, near = (masks.sum(0, dtype=np.uint8) for masks in (drawn, _dilated(drawn)))
+        values = np.concatenate([photo.image().transpose(2, 0, 1), votes[None], near[None]])
+        portrait = values.shape[1:] == _SHAPE[::-1]
+        values = values.transpose(0, 2, 1) if portrait else values
+        if values.shape[1:] != _SHAPE:
+            height, width = values.shape[1:]
+            raise InputError(
+                f"{photo.image_path} should have {_SHAPE[1]}×{_SHAPE[0]} pixels in landscape or "
+                f"portrait format, got {width}×{height}; {_AGAIN}"
+            )
+        planes[number], facts[number] = values, (len(drawn), portrait)
+    return planes, facts
+
+
+def _dilated(masks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """All pixels within `REACH` of those that are set, (people, height, width)."""
+    height, width = masks.shape[1:]
+    padded = np.pad(masks, ((0, 0), (REACH, REACH), (REACH, REACH)))
+    dilated = masks.copy()
+    for down, right in itertools.product(range(2 * REACH + 1), repeat=2):
+        if (down - REACH) ** 2 + (right - REACH) ** 2 <= REACH**2:
+            dilated |= padded[:, down : down + height, right : right + width]
+    return dilated

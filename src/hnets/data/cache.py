@@ -1,4 +1,4 @@
-"""Where data sets are on disk, and the checked store of what is made from them."""
+"""Where data sets are on disk, and a checked cache of what is made from them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,18 @@ from numpy.typing import NDArray
 from hnets.errors import InputError
 from hnets.files import replacing
 
-__all__ = ["Arrays", "Progress", "cache_folder", "folders", "sha256", "stored"]
+__all__ = ["Arrays", "cache_folder", "cached", "data_folders", "sha256"]
 
 Arrays: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
-"""Images (n, 28, 28) as uint8, or as float32 in [0, 1]; and labels (n,) as uint8."""
-
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called now and then with what is being done, how much of it is done, and out of how much."""
+"""Images (n, …) as uint8, or as float32 in [0, 1]; and labels or other facts (n, …) as uint8."""
 
 log = logging.getLogger(__name__)
 
-_unwritable: dict[tuple[Path, str], Arrays] = {}
+_in_memory: dict[tuple[Path, str], Arrays] = {}
 
 
 def cache_folder() -> Path:
-    """The folder for what is downloaded or made: ``HNETS_CACHE``, or one in the user's cache."""
+    """The folder for downloaded and generated files: ``HNETS_CACHE``, or the user's cache."""
     if chosen := os.environ.get("HNETS_CACHE"):
         return Path(chosen).expanduser()
     if sys.platform == "win32":
@@ -40,16 +37,16 @@ def cache_folder() -> Path:
     return Path(parent).expanduser() / "hnets"
 
 
-def folders(root: str | os.PathLike[str] | None) -> tuple[Path, ...]:
+def data_folders(root: str | os.PathLike[str] | None) -> tuple[Path, ...]:
     """Where to look for files: ``root`` or ``HNETS_DATA``, which are only read, then the cache."""
-    given = root or os.environ.get("HNETS_DATA")
-    if not given:
+    chosen = root or os.environ.get("HNETS_DATA")
+    if not chosen:
         return (cache_folder(),)
-    folder = Path(given).expanduser()
-    if not os.path.isdir(folder):  # which is False where one may not look, too
+    folder = Path(chosen).expanduser()
+    if not os.path.isdir(folder):  # False, too, without permission to look
         what = "root" if root else "HNETS_DATA"
         raise InputError(
-            f"{what} is {str(folder)!r}, which is no folder; give the one with the data"
+            f"{what} is {str(folder)!r}, which is not a folder; give the one with the data"
         )
     return folder, cache_folder()
 
@@ -67,17 +64,15 @@ def sha256(arrays: Iterable[NDArray[Any]]) -> str:
     return total.hexdigest()
 
 
-def stored(name: str, source: str, make: Callable[[], Arrays]) -> Arrays:
-    """What ``make`` returns, from the cache if it is there, whole, and made from ``source``.
+def cached(name: str, source: str, make: Callable[[], Arrays]) -> Arrays:
+    """What ``make`` returns, from the cache if it is there, undamaged, and made from ``source``.
 
-    Where the cache cannot be written, the arrays stay in memory until the process ends.
+    If the cache cannot be written, the arrays stay in memory until the process ends.
     """
     path = cache_folder() / f"{name}.npz"
-    if (path, source) in _unwritable:
-        return _unwritable[path, source]
-    found = _read(path, source)
-    if found is not None:
-        return found
+    arrays = _in_memory.get((path, source)) or _read(path, source)
+    if arrays is not None:
+        return arrays
     images, labels = make()
     try:
         with replacing(path) as part, part.open("wb") as file:
@@ -91,7 +86,7 @@ def stored(name: str, source: str, make: Callable[[], Arrays]) -> Arrays:
             error.strerror or error,
             name,
         )
-        _unwritable[path, source] = images, labels
+        _in_memory[path, source] = images, labels
     return images, labels
 
 
@@ -100,12 +95,12 @@ def _seal(source: str, images: NDArray[Any], labels: NDArray[Any]) -> bytes:
 
 
 def _read(path: Path, source: str) -> Arrays | None:
-    """The arrays of a file, or None where it is missing, damaged or made from something else."""
+    """The arrays of a file, or None if it is missing, damaged or made from another source."""
     try:
         # Opened here, since NumPy leaves a file that it cannot read open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             images, labels, seal = arrays["images"], arrays["labels"], arrays["seal"]
-    except OSError:  # there is none, or it may not be read
+    except OSError:  # missing, or not readable
         return None
     except Exception as error:  # readers of damaged files raise anything
         log.warning("%s is damaged (%s) and is made again", path, error)

@@ -1,10 +1,14 @@
-"""A data set: images and labels in memory, and what they are."""
+"""Data sets in memory: images with labels, and photographs with the edges that people drew.
+
+Both have ``images``, ``name``, ``split``, a length, ``digest``, ``to`` and ``subset``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,13 +17,51 @@ from torch import Tensor
 from hnets.data.cache import Arrays, sha256
 from hnets.errors import InputError, suggest
 
-__all__ = ["SPLITS", "Dataset", "check_split", "from_arrays"]
+__all__ = ["SPLITS", "Dataset", "EdgeSet", "check_split", "from_arrays"]
 
 SPLITS = ("train", "val", "train+val", "test")
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class _Examples:
+    """Tensors with one entry per image."""
+
+    def _tensors(self) -> dict[str, Tensor]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    def __len__(self) -> int:
+        return len(next(iter(self._tensors().values())))
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of all tensors: equal where the data are equal, bit for bit."""
+        return sha256(tensor.numpy() for tensor in self._tensors().values())
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same data set, on a device."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def subset(self, which: int | Sequence[int] | Tensor) -> Self:
+        """The first ``which`` images, or those at indices or where a mask of booleans is true."""
+        n, chosen = len(self), torch.as_tensor(which)
+        if chosen.ndim == 0:
+            if not 0 <= chosen <= n:
+                raise InputError(f"a subset of {self!r} has 0 to {n} images, got {which}")
+            return self._map(lambda tensor: tensor[: int(chosen)])
+        if chosen.dtype == torch.bool:
+            return self._map(lambda tensor: tensor[chosen])
+        if chosen.numel() and not (-n <= chosen.min() and chosen.max() < n):
+            low, high = int(chosen.min()), int(chosen.max())
+            raise InputError(f"{self!r} has images 0 to {n - 1}, got indices from {low} to {high}")
+        return self._map(lambda tensor: tensor[chosen.long()])
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return replace(self, **{name: change(value) for name, value in self._tensors().items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset(_Examples):
     """Images and labels, with the names of the classes.
 
     >>> data = Dataset(torch.rand(5, 1, 28, 28), torch.arange(5) % 2, ("cat", "dog"), "pets", "val")
@@ -33,7 +75,7 @@ class Dataset:
     images: Tensor
     """(n, channels, height, width), float32 in [0, 1], contiguous."""
     labels: Tensor
-    """(n,), int64: the place of each image's class in `classes`."""
+    """(n,), int64: the index of each image's class in `classes`."""
     classes: tuple[str, ...]
     name: str
     split: str
@@ -42,47 +84,36 @@ class Dataset:
         """Images, then labels: ``images, labels = data``."""
         return iter((self.images, self.labels))
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.images.shape[1:]))
-        return (
-            f"Dataset({self.name!r}, {self.split!r}: {len(self)} images of {shape}, "
-            f"{len(self.classes)} classes)"
-        )
+        count = f"{len(self)} images of {shape}, {len(self.classes)} classes"
+        return f"Dataset({self.name!r}, {self.split!r}: {count})"
 
-    @cached_property
-    def digest(self) -> str:
-        """The SHA-256 of the images and labels: equal where the data are equal, bit for bit."""
-        return sha256([self.images.numpy(), self.labels.numpy()])
 
-    def to(self, device: torch.device | str) -> Dataset:
-        """The same data set, on a device."""
-        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+@dataclass(frozen=True, eq=False)
+class EdgeSet(_Examples):
+    """Photographs of one size, and how many people drew an edge at each pixel.
 
-    def subset(self, which: int | Sequence[int] | Tensor) -> Dataset:
-        """The first ``which`` images if it is a number, otherwise those at the given indices.
+    Photographs in portrait format are transposed, and their edges with them.
+    """
 
-        A mask of booleans, one for each image, will do for indices.
-        """
-        n = len(self)
-        if isinstance(which, int | np.integer):
-            if not 0 <= which <= n:
-                raise InputError(
-                    f"a subset of {self.name} {self.split} has 0 to {n} images, got {which}"
-                )
-            images, labels = self.images[:which], self.labels[:which]
-        else:
-            indices = torch.as_tensor(which)
-            indices = (indices.nonzero()[:, 0] if indices.dtype == torch.bool else indices).long()
-            if indices.numel() and not (-n <= indices.min() and indices.max() < n):
-                raise InputError(
-                    f"{self.name} {self.split} has images 0 to {n - 1}, got indices from "
-                    f"{int(indices.min())} to {int(indices.max())}"
-                )
-            images, labels = self.images[indices], self.labels[indices]
-        return replace(self, images=images, labels=labels)
+    images: Tensor
+    """(n, 3, height, width), uint8."""
+    votes: Tensor
+    """(n, height, width), uint8: how many people drew an edge at this pixel."""
+    near: Tensor
+    """(n, height, width), uint8: how many drew one within `hnets.data.bsds.REACH` pixels."""
+    people: Tensor
+    """(n,), uint8: how many people drew edges in this photograph."""
+    transposed: Tensor
+    """(n,), bool."""
+    name: str
+    split: str
+
+    def __repr__(self) -> str:
+        height, width = self.images.shape[2:]
+        count = f"{len(self)} photographs of {height}×{width}"
+        return f"EdgeSet({self.name!r}, {self.split!r}: {count})"
 
 
 def from_arrays(
@@ -95,17 +126,12 @@ def from_arrays(
         "val": (train, train + val),
         "train+val": (0, train + val),
         "test": (train + val, train + val + test),
-    }[check_split(split)]
+    }[split]
     images, labels = (array[start:stop] for array in arrays)
     scale = 255 if images.dtype == np.uint8 else 1
     values = np.divide(images[:, None], scale, dtype=np.float32)  # (n, 1, 28, 28)
-    return Dataset(
-        torch.from_numpy(values),
-        torch.from_numpy(labels.astype(np.int64)),
-        tuple(classes),
-        name,
-        split,
-    )
+    targets = torch.from_numpy(labels.astype(np.int64))
+    return Dataset(torch.from_numpy(values), targets, tuple(classes), name, split)
 
 
 def check_split(split: str) -> str:

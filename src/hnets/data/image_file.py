@@ -1,4 +1,4 @@
-"""Read a picture as its owner sees it: upright, opaque, with eight bits a colour."""
+"""Read an image file as a viewer shows it: upright, opaque, with eight bits per channel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from hnets.errors import InputError
 
-__all__ = ["ImageError", "centre_square", "eight_bits", "read_image"]
+__all__ = ["ImageError", "centre_crop", "eight_bits", "read_image"]
 
 SMALLEST = 16
 LARGEST = 89_478_485
@@ -22,7 +22,7 @@ _STRIP = 2**20
 
 
 class ImageError(InputError):
-    """A file that cannot be used as a picture, and why."""
+    """A file that cannot be used as an image, and why."""
 
 
 def read_image(
@@ -31,10 +31,10 @@ def read_image(
     largest: int = LARGEST,
     name: str | None = None,
 ) -> Image.Image:
-    """A file as an RGB image, or a `ImageError` that says in one line what is wrong with it.
+    """A file as an RGB image, or an `ImageError` that says in one line what is wrong with it.
 
     Any format that Pillow reads: the camera's orientation is applied, transparency is laid on
-    white, and pictures of 16 or 32 bits are stretched from their darkest to their brightest value.
+    white, and images of 16 or 32 bits are stretched from their darkest to their brightest value.
     Of an animation, the first frame.
 
     Args:
@@ -47,10 +47,10 @@ def read_image(
         source = Path(source)
     name = name or str(source)
     if isinstance(source, Path) and source.is_dir():
-        raise ImageError(f"{name} is a folder; give one picture in it")
+        raise ImageError(f"{name} is a folder; give one image in it")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about odd metadata, and bombs that are no larger
+            warnings.simplefilter("ignore")  # of odd metadata, and of bombs within the limit
             with Image.open(source) as opened:
                 _check_size(name, opened, smallest, largest)
                 opened.load()
@@ -59,11 +59,11 @@ def read_image(
     except ImageError:
         raise
     except FileNotFoundError:
-        raise ImageError(f"there is no file {name}; give the path of a picture") from None
+        raise ImageError(f"there is no file {name}; give the path of an image") from None
     except PermissionError:
         raise ImageError(f"{name} may not be read; check its permissions") from None
     except UnidentifiedImageError:
-        what = "is not a picture that Pillow can read" if _size(source) else "is empty"
+        what = "is not an image that can be read" if _size(source) else "is empty"
         raise ImageError(f"{name} {what}; give a PNG, JPEG, TIFF, WebP or GIF file") from None
     except Image.DecompressionBombError:
         raise _too_large(name, largest) from None
@@ -79,7 +79,7 @@ def _check_size(name: str, image: Image.Image, smallest: int, largest: int) -> N
     if min(image.size) < smallest:
         raise ImageError(
             f"{name} is {image.width}×{image.height} pixels, and at least {smallest}×{smallest} "
-            "are needed; give a larger picture"
+            "are needed; give a larger image"
         )
     if image.width * image.height > largest:
         raise _too_large(name, largest)
@@ -95,10 +95,10 @@ def _size(source: Path | BinaryIO) -> int:
     return source.stat().st_size if isinstance(source, Path) else source.seek(0, os.SEEK_END)
 
 
-def centre_square(image: Image.Image) -> Image.Image:
+def centre_crop(image: Image.Image) -> Image.Image:
     """The largest square in the middle of an image.
 
-    >>> centre_square(Image.new("RGB", (30, 20))).size
+    >>> centre_crop(Image.new("RGB", (30, 20))).size
     (20, 20)
     """
     side = min(image.size)
@@ -118,7 +118,7 @@ def eight_bits(image: Image.Image) -> Image.Image:
 
 
 def _stretched(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """From the lowest to the highest finite value, in strips: the picture may be large."""
+    """From the lowest to the highest finite value, in strips: the image may be large."""
     rows = max(1, _STRIP // values.shape[1])
     strips = [slice(top, top + rows) for top in range(0, len(values), rows)]
     ends = [end for strip in strips for end in _ends(values[strip])]

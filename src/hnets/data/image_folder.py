@@ -1,4 +1,4 @@
-"""The user's own pictures, in a folder with a sub-folder for each class."""
+"""The user's own images, in a folder with one sub-folder per class."""
 
 from __future__ import annotations
 
@@ -20,33 +20,39 @@ __all__ = ["fit", "read_folder"]
 log = logging.getLogger(__name__)
 
 _SEED = 0
-_FEWEST = 3  # pictures of a class: one for each split
+_FEWEST = 3  # images per class: one for each split
 
 
-def read_folder(folder: Path, split: str, size: int, channels: int) -> Dataset:
-    """One split of a folder of pictures, each made ``size`` × ``size`` by `fit`.
+def read_folder(folder: Path, split: str, size: int = 28, channels: int = 1) -> Dataset:
+    """One split of a folder of images, each made ``size`` × ``size`` by `fit`.
 
-    If the folder has folders of classes in ``train``, ``val`` and ``test``, these are the splits.
-    Otherwise a tenth of each class is for ``val``, a tenth for ``test`` and the rest for ``train``:
-    always the same pictures, as long as the names of the files are the same. Labels follow the
-    sorted names of the classes. Files that are no pictures are left out, with one warning.
+    If the folder has the classes' folders within ``train``, ``val`` and ``test``, these are the
+    splits. Otherwise a tenth of each class is for ``val``, a tenth for ``test`` and the rest for
+    ``train``: the same images as long as their file names are the same. Labels follow the sorted
+    names of the classes. Files that are not images are left out, with one warning.
     """
     if channels not in (1, 3):
-        raise InputError(f"pictures have 1 channel (grey) or 3 (colours), got channels={channels}")
+        raise InputError(f"images have 1 channel (grey) or 3 (colour), got channels={channels}")
     if size < 1:
-        raise InputError(f"pictures are at least one pixel wide, got size={size}")
+        raise InputError(f"images are at least one pixel wide, got size={size}")
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; give one with a sub-folder for each class")
-    classes, pictures, others = _listing(folder, split.split("+"))
-    images, labels, damaged = _read(pictures, size, channels)
-    left_out = [f"{path} does not end as a picture does" for path in others] + damaged
+    classes, files, others = _listing(folder, split.split("+"))
+    left_out = [f"{path} does not have the suffix of an image" for path in others]
+    images, labels = [], []
+    for path, label in files:
+        try:
+            images.append(fit(read_image(path), size, channels))
+            labels.append(label)
+        except ImageError as error:
+            left_out.append(str(error))
     if not images:
         why = f" ({left_out[0]})" if left_out else ""
-        raise InputError(f"{folder} has no pictures{why}; give a folder with PNG or JPEG files")
+        raise InputError(f"{folder} has no images{why}; give a folder with PNG or JPEG files")
     if absent := sorted(set(range(len(classes))) - set(labels)):
         raise InputError(
-            f"{folder} has no picture of {classes[absent[0]]!r} that can be read for {split}; add "
-            "some, or take the class away"
+            f"{folder} has no image of {classes[absent[0]]!r} that can be read for {split}; add "
+            "some, or remove the class"
         )
     if left_out:
         _warn(f"left out {len(left_out)} files of {folder}: {left_out[0]}")
@@ -57,26 +63,26 @@ def read_folder(folder: Path, split: str, size: int, channels: int) -> Dataset:
 
 @functools.cache
 def _warn(message: str) -> None:
-    """Say it once, though a folder is read for every split."""
+    """Warn once, though a folder is read for every split."""
     log.warning(message)
 
 
-def fit(picture: Image.Image, size: int, channels: int) -> NDArray[np.float32]:
-    """A picture as (channels, size, size) in [0, 1], whole and in its proportions.
+def fit(image: Image.Image, size: int, channels: int) -> NDArray[np.float32]:
+    """An image as (channels, size, size) in [0, 1], whole and in its proportions.
 
-    What is left over at two sides takes the median colour of the border.
+    The margins at two sides take the median colour of the border.
 
     >>> fit(Image.new("RGB", (60, 30), "red"), 20, 3).shape
     (3, 20, 20)
     """
-    picture = picture.convert("L" if channels == 1 else "RGB")
-    scale = size / max(picture.size)
-    width, height = (max(1, round(side * scale)) for side in picture.size)
-    pixels = np.asarray(picture).reshape(picture.height, picture.width, channels)
+    image = image.convert("L" if channels == 1 else "RGB")
+    scale = size / max(image.size)
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    pixels = np.asarray(image).reshape(image.height, image.width, channels)
     border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
     square = np.empty((size, size, channels), np.uint8)
     square[:] = np.median(border, axis=0).round()
-    resized = np.asarray(picture.resize((width, height), Image.Resampling.LANCZOS))
+    resized = np.asarray(image.resize((width, height), Image.Resampling.LANCZOS))
     top, left = (size - height) // 2, (size - width) // 2
     square[top : top + height, left : left + width] = resized.reshape(height, width, channels)
     return np.divide(square.transpose(2, 0, 1), 255, dtype=np.float32, order="C")
@@ -85,19 +91,25 @@ def fit(picture: Image.Image, size: int, channels: int) -> NDArray[np.float32]:
 def _listing(
     folder: Path, parts: list[str]
 ) -> tuple[tuple[str, ...], list[tuple[Path, int]], list[Path]]:
-    """The classes, the pictures of some splits with their labels, and files that are none."""
-    made = [name for name in ("train", "val", "test") if _folders(folder / name)]
-    classes = _classes(folder / made[0] if made else folder)
-    pictures: list[tuple[Path, int]] = []
-    others: dict[Path, None] = {}
+    """The classes, the images of some splits with their labels, and the other files."""
+    splits = [name for name in ("train", "val", "test") if _folders(folder / name)]
+    parent = folder / splits[0] if splits else folder
+    classes = _folders(parent)
+    if len(classes) < 2:
+        raise InputError(
+            f"{parent} has {len(classes)} sub-folders, and one for each of at least two classes is "
+            "needed"
+        )
+    images: list[tuple[Path, int]] = []
+    others: dict[Path, None] = {}  # in order, each once
     for part in parts:
-        place = _made(folder, part, made, classes) if made else folder
+        place = _split_folder(folder, part, splits, classes) if splits else folder
         for label, name in enumerate(classes):
-            found, rest = _files(place / name)
-            chosen = found if made else _cut(found, part, place / name)
-            pictures += [(path, label) for path in chosen]
+            files, rest = _files(place / name)
+            chosen = files if splits else _cut(files, part, place / name)
+            images += [(path, label) for path in chosen]
             others |= dict.fromkeys(rest)
-    return tuple(classes), pictures, list(others)
+    return tuple(classes), images, list(others)
 
 
 def _folders(folder: Path) -> list[str]:
@@ -107,62 +119,37 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The pictures of a folder and its other files, in an order that no file system changes."""
-    endings = Image.registered_extensions()
+    """The images of a folder and its other files, in an order that no file system changes."""
+    suffixes = Image.registered_extensions()
     visible = [p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")]
     visible.sort(key=lambda path: path.name)
-    pictures = [path for path in visible if path.suffix.lower() in endings]
-    return pictures, [path for path in visible if path.suffix.lower() not in endings]
+    images = [path for path in visible if path.suffix.lower() in suffixes]
+    return images, [path for path in visible if path.suffix.lower() not in suffixes]
 
 
-def _classes(folder: Path) -> list[str]:
-    names = _folders(folder)
-    if len(names) < 2:
-        raise InputError(
-            f"{folder} has {len(names)} sub-folders, and one for each of at least two classes is "
-            "needed"
-        )
-    return names
-
-
-def _made(folder: Path, part: str, made: list[str], classes: list[str]) -> Path:
+def _split_folder(folder: Path, part: str, splits: list[str], classes: list[str]) -> Path:
     """The folder of a split that the user has made."""
-    if part not in made:
+    if part not in splits:
         raise InputError(
-            f"{folder} has folders for {', '.join(made)} but none for {part}; make one"
+            f"{folder} has folders for {', '.join(splits)} but none for {part}; make one"
         )
     names = _folders(folder / part)
     if names != classes:
         raise InputError(
-            f"{folder / part} has the classes {', '.join(names)} and {made[0]} has "
+            f"{folder / part} has the classes {', '.join(names)} and {splits[0]} has "
             f"{', '.join(classes)}; make them the same"
         )
     return folder / part
 
 
-def _cut(files: list[Path], part: str, folder: Path) -> list[Path]:
-    """The pictures of a class that belong to a split."""
-    if len(files) < _FEWEST:
+def _cut(images: list[Path], part: str, folder: Path) -> list[Path]:
+    """The images of a class that belong to a split."""
+    if len(images) < _FEWEST:
         raise InputError(
-            f"{folder} has {len(files)} pictures, and at least {_FEWEST} are needed to train, "
-            "choose and test with"
+            f"{folder} has {len(images)} images, and at least {_FEWEST} are needed: one for each "
+            "of train, val and test"
         )
-    order = np.random.RandomState(_SEED).permutation(len(files))
-    tenth = max(1, round(len(files) / 10))
+    order = np.random.RandomState(_SEED).permutation(len(images))
+    tenth = max(1, round(len(images) / 10))
     chosen = {"val": order[:tenth], "test": order[tenth : 2 * tenth], "train": order[2 * tenth :]}
-    return [files[i] for i in sorted(chosen[part])]
-
-
-def _read(
-    pictures: list[tuple[Path, int]], size: int, channels: int
-) -> tuple[list[NDArray[np.float32]], list[int], list[str]]:
-    """The images and labels of those that can be read, and what is wrong with the others."""
-    images, labels, damaged = [], [], []
-    for path, label in pictures:
-        try:
-            images.append(fit(read_image(path), size, channels))
-        except ImageError as error:
-            damaged.append(str(error))
-        else:
-            labels.append(label)
-    return images, labels, damaged
+    return [images[i] for i in sorted(chosen[part])]

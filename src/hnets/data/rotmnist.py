@@ -1,45 +1,55 @@
-"""Rotated MNIST, regenerated from MNIST: `rotmnist-r`.
+"""Rotated MNIST: `rotmnist` as it was published, and `rotmnist-r`, regenerated from MNIST.
 
-It follows the protocol of Larochelle et al. (2007), "An empirical evaluation of deep architectures
-on problems with many factors of variation": digits of MNIST, each turned by an angle of its own,
-10,000 to train on, 2,000 to choose with and 50,000 to test on. It is not their set: which digits
-they drew, their angles and their interpolation are not known, so that errors on the two are not to
-be compared. The original is `rotmnist`, in `hnets.data.rotmnist_original`.
+The protocol is that of Larochelle et al. (2007), "An empirical evaluation of deep architectures on
+problems with many factors of variation": digits of MNIST, each rotated by its own angle. Which
+digits they drew, their angles and their interpolation are unknown, so `rotmnist-r` is not their
+set, and errors on the two are not comparable.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import warnings
+import zipfile
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hnets.data import mnist
-from hnets.data.cache import Arrays, Progress, sha256, stored
+from hnets.data.cache import Arrays, cache_folder, cached, data_folders, sha256
 from hnets.data.spline import rotate, to_bytes
+from hnets.errors import InputError
 
-__all__ = ["SHA256", "SIZES", "draw", "regenerated"]
+__all__ = ["ARCHIVE", "MD5", "MEMBERS", "SHA256", "SIZES", "draw", "published", "regenerated"]
 
 SIZES = (10_000, 2_000, 50_000)
 SHA256 = "9de67b6d43b5d1d6b82f1eff5755c95ddf6cedf4c2f63616c2b537a66d1fa5dc"
-"""Of the images and labels as bytes: the same on every machine, or it is not the same set."""
+"""Of the images and labels of `rotmnist-r` as bytes, on every machine."""
+ARCHIVE = "mnist_rotation_new.zip"
+MD5 = "0f9a947ff3d30e95cd685462cbf3b847"
+MEMBERS = (
+    "mnist_all_rotation_normalized_float_train_valid.amat",
+    "mnist_all_rotation_normalized_float_test.amat",
+)
 
 log = logging.getLogger(__name__)
 
 _SEED = 2007
-_AT_ONCE = 2_000
+_BLOCK = 2_000
+_SLACK = 1e-6  # numbers in text are rounded
+_AGAIN = "get it again from its source"
 
 
-def regenerated(
-    root: str | os.PathLike[str] | None = None, progress: Progress | None = None
-) -> Arrays:
+def regenerated(root: str | os.PathLike[str] | None = None) -> Arrays:
     """The images and labels of `rotmnist-r`: train, val, then test. The first call makes them."""
-    return stored("rotmnist-r", SHA256, lambda: _make(mnist.arrays(root, progress), progress))
+    return cached("rotmnist-r", SHA256, lambda: _make(*mnist.arrays(root)))
 
 
 def draw() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Which of the 70,000 digits are in the set, in its order, and by how many degrees they turn.
+    """The indices of the set's digits among MNIST's 70,000, and their rotations in degrees.
 
     >>> chosen, degrees = draw()
     >>> len(set(chosen)), chosen[:3], degrees[:3].round(2)
@@ -51,18 +61,78 @@ def draw() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return chosen.astype(np.int64), random.random_sample(len(chosen)) * 360
 
 
-def _make(digits: Arrays, progress: Progress | None) -> Arrays:
+def _make(images: NDArray[np.uint8], labels: NDArray[np.uint8]) -> Arrays:
     log.info("making rotmnist-r from MNIST, which takes some seconds, once")
-    images, labels = digits
     chosen, degrees = draw()
-    n = len(chosen)
-    turned = np.empty((n, *images.shape[1:]), np.uint8)
-    for i in range(0, n, _AT_ONCE):
-        part = slice(i, i + _AT_ONCE)
-        turned[part] = to_bytes(rotate(images[chosen[part]] / 255, degrees[part]))
-        if progress:
-            progress("rotmnist-r", min(i + _AT_ONCE, n), n)
-    made = turned, labels[chosen]
+    rotated = np.empty((len(chosen), *images.shape[1:]), np.uint8)
+    for i in range(0, len(chosen), _BLOCK):
+        part = slice(i, i + _BLOCK)
+        rotated[part] = to_bytes(rotate(images[chosen[part]] / 255, degrees[part]))
+    made = rotated, labels[chosen]
     if sha256(made) != SHA256:
-        log.warning("rotmnist-r has come out otherwise than it should on this machine")
+        log.warning("rotmnist-r differs on this machine from what it is on others")
     return made
+
+
+def published(root: str | os.PathLike[str] | None = None) -> Arrays:
+    """The images, as float32, and labels of `rotmnist`: train, val, then test."""
+    place, source = _find(root)
+
+    def make() -> Arrays:
+        rows = SIZES[0] + SIZES[1], SIZES[2]
+        parts = [_read(place / name, count) for name, count in zip(MEMBERS, rows, strict=True)]
+        images, labels = zip(*parts, strict=True)
+        return np.concatenate(images), np.concatenate(labels)
+
+    return cached("rotmnist", source, make)
+
+
+def _find(root: str | os.PathLike[str] | None) -> tuple[Path | zipfile.Path, str]:
+    """The archive or the folder that has the two files, and what tells it from others."""
+    for folder in data_folders(root):
+        for place in (folder / "rotmnist", folder):
+            if os.path.isfile(archive := place / ARCHIVE):
+                with archive.open("rb") as file:
+                    checksum = hashlib.file_digest(file, "md5").hexdigest()
+                if checksum != MD5:
+                    raise InputError(
+                        f"{archive} has the MD5 {checksum} in place of {MD5}; {_AGAIN}"
+                    )
+                return zipfile.Path(archive), checksum
+            if all(os.path.isfile(place / name) for name in MEMBERS):
+                stats = [(place / name).stat() for name in MEMBERS]
+                return place, " ".join(f"{stat.st_size}@{stat.st_mtime_ns}" for stat in stats)
+    raise InputError(
+        f"the published rotated MNIST is not here, and it is not downloaded: put {ARCHIVE} or the "
+        f"two .amat files in it into {cache_folder() / 'rotmnist'} or into rotmnist/ of "
+        "HNETS_DATA; rotmnist-r is a set regenerated by the same protocol"
+    )
+
+
+def _read(path: Path | zipfile.Path, count: int) -> Arrays:
+    """The ``count`` images (n, 28, 28) and labels of a text file with one image per line.
+
+    A line has 784 numbers in [0, 1] that run down the columns of the image, then the label.
+    """
+    try:
+        with path.open("rb") as file, warnings.catch_warnings(action="ignore"):  # of no rows
+            table = np.loadtxt(file, np.float32, ndmin=2)
+    except ValueError as error:
+        reason = str(error).partition(";")[0]  # what follows is advice to programmers
+        raise InputError(f"{path} cannot be read ({reason}); {_AGAIN}") from None
+    if table.shape != (count, 785):
+        raise InputError(
+            f"{path} has {len(table):,} rows of {table.shape[1]} numbers in place of {count:,} "
+            f"rows of 785; {_AGAIN}"
+        )
+    pixels, labels = table[:, :-1], table[:, -1]
+    good = ((pixels >= -_SLACK) & (pixels <= 1 + _SLACK)).all(1) & np.isin(labels, np.arange(10))
+    if not good.all():
+        row = int(np.argmin(good))
+        low, high, label = pixels[row].min(), pixels[row].max(), labels[row]
+        raise InputError(
+            f"{path}, row {row + 1}: expected 784 numbers in [0, 1] and a label from 0 to 9, got "
+            f"numbers from {low:g} to {high:g} and the label {label:g}; {_AGAIN}"
+        )
+    images = pixels.clip(0, 1).reshape(-1, 28, 28).transpose(0, 2, 1)
+    return np.ascontiguousarray(images), labels.astype(np.uint8)

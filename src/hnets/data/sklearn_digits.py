@@ -1,4 +1,4 @@
-"""The digits that come with scikit-learn, so that everything runs without a download."""
+"""The digits that come with scikit-learn: everything runs on them without a download."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hnets.data.cache import Arrays
 from hnets.data.spline import resize, rotate, to_bytes
 from hnets.errors import MissingExtra
 
-__all__ = ["SIZES", "turned", "upright"]
+__all__ = ["SIZES", "rotated", "upright"]
 
 SIZES = (1_000, 297, 500)
 
@@ -21,7 +21,7 @@ _SEED = 1797
 def upright() -> Arrays:
     """1,797 digits of 8×8 pixels, enlarged to 20×20 in the middle of 28×28.
 
-    The frame is wide enough for a digit to turn in it without losing its corners.
+    The frame is wide enough for a digit to be rotated in it without losing its corners.
     """
     try:
         from sklearn.datasets import load_digits
@@ -35,8 +35,8 @@ def upright() -> Arrays:
 
 
 @cache
-def turned() -> Arrays:
-    """The same digits in the same order, each turned by an angle of its own."""
+def rotated() -> Arrays:
+    """The same digits in the same order, each rotated by its own angle."""
     images, labels = upright()
     degrees = np.random.RandomState(_SEED + 1).random_sample(len(labels)) * 360
     return to_bytes(rotate(images / 255, degrees)), labels

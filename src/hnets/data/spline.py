@@ -1,7 +1,7 @@
-"""Turn and enlarge pictures by a cubic spline, to the same bits on every machine.
+"""Rotate and enlarge images by a cubic spline, to the same bits on every machine.
 
 The spline is the one of `scipy.ndimage`: a cubic B-spline through the pixels, mirrored at the
-border, and zero outside of the picture. Here it is made of single additions, subtractions,
+border, and zero outside of the image. Here it is made of single additions, subtractions,
 multiplications and divisions of float64 in a fixed order, which IEEE 754 rounds in one way only; a
 matrix product, a fused multiply-add or the cosine of a C library may differ in the last bit from
 one machine to the next.
@@ -19,12 +19,12 @@ __all__ = ["cos_sin", "resize", "rotate", "to_bytes"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_POLE = math.sqrt(3) - 2  # of the recursion that turns pixels into the weights of B-splines
-_AT_ONCE = 32  # pictures: the arrays of a step then stay in the cache of the processor
+_POLE = math.sqrt(3) - 2  # of the recursion from pixels to the weights of B-splines
+_BLOCK = 32  # images: the arrays of a step then stay in the cache of the processor
 
 
 def rotate(images: ArrayLike, degrees: ArrayLike) -> Floats:
-    """Pictures (n, h, w), each turned about its centre by its own angle, anticlockwise.
+    """Images (n, h, w), each rotated counter-clockwise about its centre by its own angle.
 
     What `scipy.ndimage.rotate(image, angle, order=3, reshape=False)` computes. Values may leave the
     range of the pixels by a little, as those of a cubic spline do.
@@ -39,17 +39,17 @@ def rotate(images: ArrayLike, degrees: ArrayLike) -> Floats:
     cos, sin = (a[:, None, None] for a in cos_sin(np.broadcast_to(degrees, n)))
     down = np.arange(h)[:, None] - (h - 1) / 2
     right = np.arange(w)[None, :] - (w - 1) / 2
-    turned = np.empty_like(images)
-    for i in range(0, n, _AT_ONCE):
-        part = slice(i, i + _AT_ONCE)
+    rotated = np.empty_like(images)
+    for i in range(0, n, _BLOCK):
+        part = slice(i, i + _BLOCK)
         rows = cos[part] * down + sin[part] * right + (h - 1) / 2
         columns = cos[part] * right - sin[part] * down + (w - 1) / 2
-        turned[part] = _sample(images[part], rows, columns)
-    return turned
+        rotated[part] = _sample(images[part], rows, columns)
+    return rotated
 
 
 def resize(images: ArrayLike, side: int, scale: float) -> Floats:
-    """Pictures (n, h, w) enlarged ``scale`` times about their centre, on ``side``² pixels.
+    """Images (n, h, w) enlarged ``scale`` times about their centre, on ``side``² pixels.
 
     >>> resize(np.ones((1, 3, 3)), side=5, scale=2).round(9)[0, 2]
     array([1., 1., 1., 1., 1.])
@@ -72,7 +72,7 @@ def to_bytes(images: Floats) -> NDArray[np.uint8]:
 
 
 def cos_sin(degrees: ArrayLike) -> tuple[Floats, Floats]:
-    """Cosine and sine of angles in degrees, exact at quarter turns.
+    """Cosine and sine of angles in degrees, exact at multiples of 90°.
 
     >>> cos_sin([0, 90, 180, 270])
     (array([ 1.,  0., -1.,  0.]), array([ 0.,  1.,  0., -1.]))
@@ -82,10 +82,10 @@ def cos_sin(degrees: ArrayLike) -> tuple[Floats, Floats]:
     x = (degrees - 90 * quarters) * (math.pi / 180)  # within 45° of zero, where Taylor is quick
     cos, sin = _taylor(x, 0), _taylor(x, 1)
     quarters = quarters % 4
-    turns = [quarters == 0, quarters == 1, quarters == 2, quarters == 3]
+    cases = [quarters == k for k in range(4)]
     return (
-        np.select(turns, [cos, 0 - sin, 0 - cos, sin]),
-        np.select(turns, [sin, cos, 0 - sin, 0 - cos]),
+        np.select(cases, [cos, 0 - sin, 0 - cos, sin]),
+        np.select(cases, [sin, cos, 0 - sin, 0 - cos]),
     )
 
 
@@ -98,7 +98,7 @@ def _taylor(x: Floats, first: int) -> Floats:
 
 
 def _sample(images: Floats, rows: Floats, columns: Floats) -> Floats:
-    """The splines through pictures (n, h, w) at their own points (n, …); zero outside of them."""
+    """The splines through images (n, h, w) at their own points (n, …); zero outside of them."""
     n, h, w = images.shape
     # Each point needs the four weights around it in either direction: mirror one before, two after.
     weights = np.pad(_weights(images), ((0, 0), (1, 2), (1, 2)), mode="reflect")
@@ -106,16 +106,16 @@ def _sample(images: Floats, rows: Floats, columns: Floats) -> Floats:
     inside = (rows >= 0) & (rows <= h - 1) & (columns >= 0) & (columns <= w - 1)
     top, vertical = _taps(np.clip(rows, 0, h - 1))
     left, horizontal = _taps(np.clip(columns, 0, w - 1))
-    picture = np.arange(n).reshape(-1, *[1] * (rows.ndim - 1)) * ((h + 3) * stride)
-    corner = picture + top * stride + left
+    first = np.arange(n).reshape(-1, *[1] * (rows.ndim - 1)) * ((h + 3) * stride)
+    corner = first + top * stride + left
 
     flat = weights.ravel()
     total = np.zeros(rows.shape)
-    for i, across in enumerate(vertical):
+    for i, down in enumerate(vertical):
         line = np.zeros(rows.shape)
-        for j, along in enumerate(horizontal):
-            line += along * flat.take(corner + (i * stride + j))
-        total += across * line
+        for j, right in enumerate(horizontal):
+            line += right * flat.take(corner + (i * stride + j))
+        total += down * line
     return np.where(inside, total, 0)
 
 
@@ -139,7 +139,7 @@ def _recursion(values: Floats) -> Floats:
     """The filter along the first axis, mirrored at both ends."""
     c = np.ascontiguousarray(values)
     n = len(c)
-    # What the forward pass would hold after an endless mirrored past.
+    # The state of the forward pass after an infinite mirrored past.
     start, power = c[0].copy(), 1.0
     for k in range(1, 2 * n - 2):
         power *= _POLE

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from hnets import nn as hnn
 from hnets import plot as inspect
 from hnets._cost import cost
-from hnets.data.image_file import centre_square, read_image
+from hnets.data.image_file import centre_crop, read_image
 from hnets.errors import MissingExtra
 from hnets.streams import Streams
 from hnets.testing import equivariance_error
@@ -116,7 +116,7 @@ def _input(picture: Image.Image, size: int, degrees: float) -> Tensor:
     It is turned at twice the resolution, blurred against aliasing, and fades to grey at the rim of
     a disc, so that there is nothing in the corners that a turn would lose.
     """
-    big = centre_square(picture).resize((2 * size, 2 * size), Image.Resampling.LANCZOS)
+    big = centre_crop(picture).resize((2 * size, 2 * size), Image.Resampling.LANCZOS)
     big = big.rotate(degrees, Image.Resampling.BICUBIC)
     small = big.filter(ImageFilter.GaussianBlur(2 * BLUR)).reduce(2)
     x = torch.from_numpy(np.asarray(small, dtype=np.float32) / 255 - 0.5)

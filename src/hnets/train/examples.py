@@ -33,14 +33,7 @@ def load(recipe: Data, split: str) -> Dataset | EdgeSet:
 def _load(recipe: Data, split: str) -> Dataset | EdgeSet:
     shape = {"size": recipe.size, "channels": recipe.channels}
     given: dict[str, Any] = {key: value for key, value in shape.items() if value}
-    if recipe.name != data.BSDS500:
-        return data.load(recipe.name, split, **given)
-    for key, value in given.items():
-        raise InputError(
-            f"data.{key}: the photographs of {recipe.name} are taken as they are, got {value}; "
-            "leave it out"
-        )
-    return data.load_edges(split)
+    return data.load(recipe.name, split, **given)
 
 
 def examples(recipe: Recipe, dataset: Dataset | EdgeSet) -> Task:

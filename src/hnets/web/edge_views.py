@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hnets import plot as inspect
-from hnets.data.image_file import centre_square
+from hnets.data.image_file import centre_crop
 from hnets.functional import rotate_pixels
 from hnets.predict import EdgeDetector, thin_across
 from hnets.web.encoding import base64_png
@@ -50,7 +50,7 @@ class Edges:
             "lines": base64_png(inspect.edges_image(thin_across(strength, angle))),
             "orientation": base64_png(inspect.orientation_image(strength, angle)),
             "overlay": base64_png(inspect.overlay_image(np.asarray(image), strength)),
-            "disc": base64_png(centre_square(image).resize((2 * SIDE, 2 * SIDE))),
+            "disc": base64_png(centre_crop(image).resize((2 * SIDE, 2 * SIDE))),
         }
 
     def numbers(self, data: bytes) -> bytes:
@@ -88,7 +88,7 @@ class Edges:
 
     @lru_cache(maxsize=4)  # noqa: B019 - there is one of these in a process
     def _upright(self, data: bytes) -> tuple[Image.Image, Floats]:
-        square = centre_square(read(data)).resize((2 * SIDE, 2 * SIDE), Image.Resampling.LANCZOS)
+        square = centre_crop(read(data)).resize((2 * SIDE, 2 * SIDE), Image.Resampling.LANCZOS)
         return square, self.detector(_disc(square, 0.0))
 
 
