@@ -1,4 +1,4 @@
-"""The server of hnets demo in a process of its own, and questions to it over HTTP."""
+"""The server of hnets demo in a process of its own, and requests to it over HTTP."""
 
 import http.client
 import json
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 
-class Reply(NamedTuple):
-    """An answer of the server."""
+class Response(NamedTuple):
+    """A response of the server."""
 
     status: int
     headers: Mapping[str, str]
@@ -25,7 +25,7 @@ class Reply(NamedTuple):
 
 
 class Server(NamedTuple):
-    """A server that runs, and the folder that it would write to."""
+    """A running server, and its working and temporary folder."""
 
     port: int
     folder: Path
@@ -35,10 +35,10 @@ class Server(NamedTuple):
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}/"
 
-    def ask(
+    def request(
         self, path: str, body: bytes | None = None, method: str | None = None, **headers: str
-    ) -> Reply:
-        """Ask as given: no library tidies the path or the host on the way."""
+    ) -> Response:
+        """The response to a request; path and host are sent as they are, not normalised."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             method = method or ("GET" if body is None else "POST")
@@ -48,15 +48,16 @@ class Server(NamedTuple):
             for key, value in headers.items():
                 connection.putheader(key, value)
             connection.endheaders(body)
-            reply = connection.getresponse()
-            return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+            response = connection.getresponse()
+            sent = {k.lower(): v for k, v in response.getheaders()}
+            return Response(response.status, sent, response.read())
         finally:
             connection.close()
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[Server]:
-    """A server on a free port, whose working and temporary folder is an empty one."""
+    """A server on a free port; its working and temporary folder is the empty ``folder``."""
     environment = {**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-m", "hnets", "demo", "--port", "0", "--no-browser"],
@@ -71,8 +72,8 @@ def running(folder: Path) -> Iterator[Server]:
         assert process.stderr is not None
         try:
             line = process.stdout.readline()
-            found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
-            assert found, line + process.stderr.read()
-            yield Server(int(found[1]), folder, process)
+            address = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
+            assert address, line + process.stderr.read()
+            yield Server(int(address[1]), folder, process)
         finally:
             process.kill()

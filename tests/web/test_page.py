@@ -1,4 +1,4 @@
-"""The page of hnets demo in a real browser: draw, turn, drop a file, see the result."""
+"""The page of hnets demo in a real browser: draw, rotate, drop a file, see the result."""
 
 import os
 import shutil
@@ -49,8 +49,8 @@ Opened = Callable[..., Page]
 
 @pytest.fixture
 def opened(browser: Browser, server: Server) -> Iterator[Opened]:
-    """Opens the page; whatever it complains about on the console is an error."""
-    contexts, complaints, urls = [], list[str](), list[str]()
+    """Opens the page; errors on its console and requests to elsewhere fail the test."""
+    contexts, errors, urls = [], list[str](), list[str]()
 
     def open_page(width: int = 1100, height: int = 900, **options: Any) -> Page:
         options = {"reduced_motion": "reduce", "locale": "en", **options}
@@ -58,7 +58,7 @@ def opened(browser: Browser, server: Server) -> Iterator[Opened]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: urls.append(request.url))
         page.goto(server.address)
         expect(page.locator("#hnet-digit")).to_have_text("4")
@@ -67,34 +67,34 @@ def opened(browser: Browser, server: Server) -> Iterator[Opened]:
     yield open_page
     for context in contexts:
         context.close()
-    assert not complaints
+    assert not errors
     assert all(url.startswith((server.address, "data:", "blob:")) for url in urls)
 
 
-def middle(page: Page, what: str) -> tuple[float, float, float]:
-    box = page.locator(what).bounding_box()
+def middle(page: Page, selector: str) -> tuple[float, float, float]:
+    box = page.locator(selector).bounding_box()
     assert box is not None
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, box["width"] / 2
 
 
-def says(page: Page, who: str, digit: str) -> None:
-    expect(page.locator(f"#{who}-digit")).to_have_text(digit)
+def expect_digit(page: Page, network: str, digit: str) -> None:
+    expect(page.locator(f"#{network}-digit")).to_have_text(digit)
 
 
 def drop(page: Page, name: str, content: list[int] | int) -> None:
-    """Drop a file on the page: some bytes, or so many zeros."""
+    """Drop a file on the page: these bytes, or this many zeros."""
     page.evaluate(
         """([name, content]) => {
             const data = new DataTransfer();
             data.items.add(new File([new Uint8Array(content)], name, { type: "image/png" }));
-            const how = { dataTransfer: data, bubbles: true, cancelable: true };
-            document.getElementById("drop").dispatchEvent(new DragEvent("drop", how));
+            const options = { dataTransfer: data, bubbles: true, cancelable: true };
+            document.getElementById("drop").dispatchEvent(new DragEvent("drop", options));
         }""",
         [name, content],
     )
 
 
-def test_draw_a_digit_with_the_mouse_and_turn_it(opened: Opened) -> None:
+def test_draw_a_digit_with_the_mouse_and_rotate_it(opened: Opened) -> None:
     page = opened()
     x, y, reach = middle(page, "#pad")
     page.mouse.move(x + SEVEN[0][0] * reach, y + SEVEN[0][1] * reach)
@@ -102,8 +102,8 @@ def test_draw_a_digit_with_the_mouse_and_turn_it(opened: Opened) -> None:
     for across, down in SEVEN:
         page.mouse.move(x + across * reach, y + down * reach, steps=4)
     page.mouse.up()
-    says(page, "hnet", "7")
-    says(page, "plain", "7")
+    expect_digit(page, "hnet", "7")
+    expect_digit(page, "plain", "7")
 
     x, y, reach = middle(page, "#turntable")
     page.mouse.move(x, y - 0.92 * reach)
@@ -113,11 +113,11 @@ def test_draw_a_digit_with_the_mouse_and_turn_it(opened: Opened) -> None:
     page.mouse.move(x, y + 0.92 * reach, steps=5)
     page.mouse.up()
     expect(page.locator("#angle")).to_have_text("180°")
-    says(page, "hnet", "7")
+    expect_digit(page, "hnet", "7")
     expect(page.locator("#phase-1")).to_contain_text("(m·θ = 180°)")
     expect(page.locator("#phase-0")).to_contain_text("(m·θ = 0°)")
-    expect(page.locator(".answer.plain")).to_have_class("answer plain stumbles")
-    expect(page.locator("#plain-note")).to_contain_text("✗ upright it said 7")
+    expect(page.locator(".prediction.plain")).to_have_class("prediction plain differs")
+    expect(page.locator("#plain-note")).to_contain_text("✗ upright it was 7")
     expect(page.locator("#hnet-note")).to_contain_text("✓ as when upright")
     expect(page.locator("#all-round")).to_contain_text("of 36")
 
@@ -128,8 +128,8 @@ def test_everything_can_be_done_from_the_keyboard(opened: Opened) -> None:
     expect(page.get_by_text("Skip to the page")).to_be_focused()
     page.get_by_role("button", name="Draw a 3").focus()
     page.keyboard.press("Enter")
-    says(page, "hnet", "3")
-    dial = page.get_by_role("slider", name="Turn the digit")
+    expect_digit(page, "hnet", "3")
+    dial = page.get_by_role("slider", name="Rotate the digit")
     dial.focus()
     for key in ("PageUp", "PageUp", "ArrowRight", "ArrowDown", "ArrowUp"):
         page.keyboard.press(key)
@@ -140,33 +140,33 @@ def test_everything_can_be_done_from_the_keyboard(opened: Opened) -> None:
     page.get_by_role("button", name="Spin").press("Enter")
     expect(page.locator("#angle")).not_to_have_text("0°")
     page.get_by_role("button", name="Spin").press("Enter")
-    says(page, "hnet", "3")
+    expect_digit(page, "hnet", "3")
     page.get_by_role("button", name="Clear").press("Enter")
-    says(page, "hnet", "–")
+    expect_digit(page, "hnet", "–")
     expect(page.locator("#empty")).to_be_visible()
 
 
-def test_touch_draws_and_turns(opened: Opened) -> None:
+def test_touch_draws_and_rotates(opened: Opened) -> None:
     page = opened(375, 800, has_touch=True, is_mobile=True)
     page.get_by_role("button", name="Draw a 7").tap()
-    says(page, "hnet", "7")
+    expect_digit(page, "hnet", "7")
     x, y, reach = middle(page, "#turntable")
     page.touchscreen.tap(x, y + 0.9 * reach)
     expect(page.locator("#angle")).to_have_text("180°")
-    says(page, "hnet", "7")
+    expect_digit(page, "hnet", "7")
 
 
-def test_drop_a_picture_turn_it_and_save_the_result(opened: Opened, tmp_path: Path) -> None:
+def test_drop_an_image_rotate_it_and_save_the_result(opened: Opened, tmp_path: Path) -> None:
     page = opened()
-    picture = Image.radial_gradient("L").point(lambda v: 40 if v < 110 else 220)
-    picture.convert("RGB").save(tmp_path / "a disc.png")
+    image = Image.radial_gradient("L").point(lambda v: 40 if v < 110 else 220)
+    image.convert("RGB").save(tmp_path / "a disc.png")
     content = (tmp_path / "a disc.png").read_bytes()
     drop(page, "a disc.png", list(content))
-    expect(page.get_by_alt_text("Its boundaries, white on black")).to_be_visible()
-    expect(page.get_by_alt_text("Its boundaries, coloured by their direction")).to_be_visible()
+    expect(page.get_by_alt_text("Its edges, white on black")).to_be_visible()
+    expect(page.get_by_alt_text("Its edges, coloured by orientation")).to_be_visible()
     expect(page.locator("#disc-error")).to_have_text("0 %")
-    page.get_by_label("Turn the picture", exact=True).fill("40")
-    expect(page.locator("#tilt-value")).to_have_text("40°")
+    page.get_by_label("Rotate the image", exact=True).fill("40")
+    expect(page.locator("#rotation-value")).to_have_text("40°")
     expect(page.locator("#disc-error")).not_to_have_text("0 %")
     for button, name in (("edges", "a disc.edges.png"), ("npz", "a disc.edges.npz")):
         with page.expect_download() as saving:
@@ -175,25 +175,25 @@ def test_drop_a_picture_turn_it_and_save_the_result(opened: Opened, tmp_path: Pa
         assert saving.value.path().stat().st_size > 500
 
 
-def test_what_is_no_picture_is_said_in_words(opened: Opened) -> None:
+def test_a_file_that_is_not_an_image_shows_an_error(opened: Opened) -> None:
     page = opened()
-    given = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"no picture"}
-    page.locator("#file").set_input_files([given])
+    notes = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"not an image"}
+    page.locator("#file").set_input_files([notes])
     state = page.locator("#edges-state")
-    expect(state).to_contain_text("this is not a PNG, JPEG, WebP, GIF or BMP picture")
+    expect(state).to_contain_text("this is not a PNG, JPEG, WebP, GIF or BMP image")
     expect(page.locator("#edges-result")).to_be_hidden()
     drop(page, "large.png", 12 * 2**20 + 1)
     expect(state).to_contain_text("larger than 12 MB")
 
 
-def test_a_server_that_is_gone_is_said_in_words(opened: Opened) -> None:
+def test_a_server_that_does_not_respond_shows_an_error(opened: Opened) -> None:
     page = opened()
     page.route("**/api/digit*", lambda route: route.abort())
     page.get_by_role("button", name="Draw a 2").click()
     expect(page.locator("#digit-error")).to_contain_text("is hnets demo still running?")
     page.unroute("**/api/digit*")
     page.get_by_role("button", name="Draw a 2").click()
-    says(page, "hnet", "2")
+    expect_digit(page, "hnet", "2")
     expect(page.locator("#digit-error")).to_be_hidden()
 
 
@@ -209,7 +209,7 @@ def test_look_inside_any_layer(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_nothing_sticks_out_and_everything_has_a_name(opened: Opened, width: int) -> None:
+def test_the_page_fits_its_width_and_every_control_has_a_name(opened: Opened, width: int) -> None:
     page = opened(width, 800)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     unnamed = page.evaluate(
@@ -225,7 +225,7 @@ def test_nothing_sticks_out_and_everything_has_a_name(opened: Opened, width: int
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_follow_the_system_until_told_otherwise(opened: Opened, scheme: str) -> None:
+def test_colours_follow_the_system_until_the_user_chooses(opened: Opened, scheme: str) -> None:
     page = opened(color_scheme=scheme)
     bright = "(e) => getComputedStyle(e).backgroundColor.match(/[0-9]+/g)[0] > 128"
     body, button = page.locator("body"), page.locator("#theme")
@@ -234,7 +234,7 @@ def test_colours_follow_the_system_until_told_otherwise(opened: Opened, scheme: 
     assert body.evaluate(bright) == (scheme == "dark")
     expect(button).to_have_attribute("aria-pressed", str(scheme == "light").lower())
     page.reload()
-    assert body.evaluate(bright) == (scheme == "dark"), "the choice is kept"
+    assert body.evaluate(bright) == (scheme == "dark"), "the choice is remembered"
     low = page.evaluate(
         """() => {
             const light = (text) => {

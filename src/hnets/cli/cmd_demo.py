@@ -20,12 +20,12 @@ def demo(
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")
     ] = "127.0.0.1",
-    browser: Annotated[bool, typer.Option(help="Whether to open the page.")] = True,
+    browser: Annotated[bool, typer.Option(help="Whether to open the page in a browser.")] = True,
 ) -> None:
-    """Open a page to play with: draw a digit, turn it, and see what a network sees.
+    """Open an interactive page: draw a digit, rotate it, and see what a network computes.
 
-    Everything runs on this machine: the page fetches nothing from elsewhere, and what is drawn or
-    dropped on it is written to no file. Ctrl-C ends it.
+    Everything runs on this machine: the page loads nothing from elsewhere, and nothing that is
+    drawn or dropped on it is written to disk. Ctrl-C stops it.
     """
     try:
         from hnets.web.server import serve
@@ -35,12 +35,12 @@ def demo(
         raise MissingExtra("the page and its server", error.name, "web") from None
 
     def ready(address: str) -> None:
-        typer.echo(f"The page is at {address} (Ctrl-C ends it)")
+        typer.echo(f"The page is at {address} (Ctrl-C stops it)")
         if browser:
             import threading
             import webbrowser
 
-            # Browsers of terminals return when they are left, and the server should not wait.
+            # A browser in a terminal returns only when it is closed; the server must not wait for it.
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
     serve(host, port, ready)

@@ -1,6 +1,6 @@
-"""The page of ``hnets demo``: a small server that computes, and one page that shows.
+"""The page of ``hnets demo``: a small server that computes, and one page that shows the results.
 
-The server has no state: every request brings its picture, and what it answers is made from that
-picture and from networks that are fixed. It remembers what it found in the last few, so that a dial
-can turn quickly, and writes nothing. Needs ``pip install "hnets[web]"``.
+The server is stateless: every request brings its own image, and the networks are fixed. It caches
+what it computed from the last few images, so that a dial can be dragged smoothly, and writes
+nothing to disk. Needs ``pip install "hnets[web]"``.
 """

@@ -1,4 +1,4 @@
-"""A drawn digit, turned: what two networks say of it, and what goes on inside one of them."""
+"""A drawn digit, rotated: the predictions of two networks, and the maps and filters of one."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hnets.export import freeze
+from hnets.functional import rotate_pixels
 from hnets.models import _weights as weights
 from hnets.models import create_model
-from hnets.plot import TurnedMap
+from hnets.nn.kernel import HarmonicFilters
+from hnets.plan import Block, StreamPath
 from hnets.predict.digit_classifier import ROUND
 from hnets.predict.ink import Ink, find_ink
 from hnets.streams import Streams
-from hnets.web.encoding import Complex, as_text, quantised
-from hnets.web.uploads import read
+from hnets.web.payloads import Complex, encoded, quantised, uploaded
 
 __all__ = ["LAYERS", "Digits"]
 
 LAYERS = 7
 PIXELS = 2**20
-"""Of a drawing."""
+"""The most pixels of a drawing."""
+SHOWN = 24
+"""Filters of one path that are shown, the strongest first."""
+BINS = 24
+"""Of a histogram of phases."""
 
 
 class Digits:
@@ -36,78 +41,101 @@ class Digits:
         self.plain = freeze(create_model("z2cnn", pretrained=True))
 
     def about(self) -> dict[str, Any]:
-        """What the networks are and what they have learned from, as their cards say."""
-        return {"hnet": _card("hnet_mnist"), "plain": _card("z2cnn")}
+        """The cards of both networks, and the streams and number of filters of every layer."""
+        layers = [
+            {
+                "layer": number,
+                "streams": str(convolution.out_streams),
+                "orders": list(convolution.out_streams.orders),
+                "filters": sum(
+                    block.shape[1] * block.shape[3] * len(block.filters)
+                    for block in convolution.filters.plan.blocks
+                ),
+            }
+            for number, (convolution, *_) in enumerate(self.hnet.layers, start=1)
+        ]
+        return {"hnet": _card("hnet_mnist"), "plain": _card("z2cnn"), "layers": layers}
 
-    def turned(self, drawing: bytes, degrees: float, layer: int) -> dict[str, Any]:
-        """The answers to a turned drawing, and a map of each order that a layer makes of it."""
+    def rotated(self, drawing: bytes, degrees: float, layer: int) -> dict[str, Any]:
+        """The predictions for a rotated drawing, and one map per order of a layer."""
         ink = _ink(drawing)
         x = _batch([ink.digit(), ink.digit(degrees)])
         with torch.inference_mode():
-            logits, maps, streams = self._look(x, layer)
+            logits, maps, streams = self._forward(x, layer)
             plain = self.plain(x)
+        # Pixels rotated back, phases as they are: what is left is the rotation of the phases.
+        back = rotate_pixels(maps[1:], -math.radians(degrees))
         shown = []
-        for stream, where in zip(streams, streams.slices, strict=True):
-            upright, turned = _complex(maps[:, where])
-            # The one with most to see, of the upright digit: turning does not change the choice.
+        for stream, channels in zip(streams, streams.slices, strict=True):
+            upright, rotated = _complex(maps[:, channels])
+            # The map with most contrast for the upright digit: rotating does not change the choice.
             best = int(np.abs(upright).std((1, 2)).argmax())
-            shown.append(_map(upright[best], turned[best], stream.order, degrees, best))
+            # One phase for the whole map: the one that fits the upright map to the other best.
+            fit = complex(np.vdot(upright[best], _complex(back[:, channels])[0, best]))
+            shown.append(
+                {
+                    "order": stream.order,
+                    "phase": round(math.degrees(np.angle(fit)) % 360, 1) if fit else 0.0,
+                    **quantised(rotated[[best]], float(np.percentile(np.abs(upright[best]), 99.5))),
+                }
+            )
         return {
             "degrees": degrees,
-            "seen": as_text(x[1, 0].numpy() * 255, np.uint8),
-            "hnet": _answer(logits[1]),
-            "plain": _answer(plain[1]),
-            "upright": {"hnet": _answer(logits[0]), "plain": _answer(plain[0])},
-            "layer": layer,
+            "seen": encoded(x[1, 0].numpy() * 255, np.uint8),
+            "hnet": _prediction(logits[1]),
+            "plain": _prediction(plain[1]),
+            "upright": {"hnet": _prediction(logits[0]), "plain": _prediction(plain[0])},
             "maps": shown,
         }
 
     def round(self, drawing: bytes) -> dict[str, Any]:
-        """The answers all the way round."""
+        """The digits predicted for a drawing at every ten degrees of a full rotation."""
         ink = _ink(drawing)
         x = _batch([ink.digit(angle) for angle in ROUND])
         with torch.inference_mode():
-            answers = {"hnet": self.hnet(x).softmax(1), "plain": self.plain(x).softmax(1)}
-        found: dict[str, Any] = {"angles": ROUND}
-        for name, values in answers.items():
-            best = values.max(1)
-            found[name] = {
-                "digits": best.indices.tolist(),
-                "confidences": [round(p, 4) for p in best.values.tolist()],
-            }
-        return found
+            hnet, plain = (net(x).argmax(1).tolist() for net in (self.hnet, self.plain))
+        return {"angles": ROUND, "hnet": hnet, "plain": plain}
 
     def fields(self, drawing: bytes, degrees: float, layer: int, order: int) -> dict[str, Any]:
-        """All maps of one order that a layer makes of a turned drawing."""
+        """All maps of one order of a layer, for a rotated drawing."""
         x = _batch([_ink(drawing).digit(degrees)])
         with torch.inference_mode():
-            _, maps, streams = self._look(x, layer)
-        where = streams.slices[streams.orders.index(order)]
-        values = _complex(maps[:, where])[0]
-        return {"order": order, **quantised(values, float(np.percentile(np.abs(values), 99.5)))}
+            _, maps, streams = self._forward(x, layer)
+        values = _complex(maps[:, streams.slices[streams.orders.index(order)]])[0]
+        return quantised(values, float(np.percentile(np.abs(values), 99.5)))
 
-    def _look(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor, Streams]:
-        """Logits, and the maps that a layer, counted from 1, leaves before they are pooled.
+    def filters(self, layer: int, order: int) -> dict[str, Any]:
+        """The filters that lead to one order of a layer, and a histogram of the layer's phases."""
+        bank: HarmonicFilters = self.hnet.layers[layer - 1][0].filters
+        kinds = [
+            _filters(bank, str(number), block, path)
+            for number, block in enumerate(bank.plan.blocks)
+            for path in block.paths
+            if block.outputs[path.target].order == order
+        ]
+        phases = [beta.detach().numpy().ravel() for beta in bank.phase.values()]
+        counts = [0] * BINS
+        if phases:
+            angles = np.concatenate(phases) % (2 * np.pi)
+            counts = np.histogram(angles, BINS, (0, 2 * np.pi))[0].tolist()
+        return {"kinds": kinds, "histogram": counts}
 
-        Of the last one, those of its convolution: a map for each digit and order.
+    def _forward(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor, Streams]:
+        """Logits, and the maps of a layer, counted from 1, before pooling, with their streams.
+
+        Of the last layer, the maps of its convolution: one per digit and order.
         """
-        maps = x
-        for number, (convolution, nonlinear, *pooling) in enumerate(self.hnet.layers, start=1):
-            x = convolution(x)
-            if number == layer == LAYERS:
-                maps = x
-            x = nonlinear(x)
-            if number == layer < LAYERS:
-                maps = x
-            for pool in pooling:
-                x = pool(x)
-        return x, maps, self.hnet.layers[layer - 1][0].out_streams
+        convolution, nonlinear, *_ = self.hnet.layers[layer - 1]
+        module, maps = nonlinear if layer < LAYERS else convolution, list[Tensor]()
+        with module.register_forward_hook(lambda _module, _input, output: maps.append(output)):
+            logits = self.hnet(x)
+        return logits, maps[0], convolution.out_streams
 
 
 @lru_cache(maxsize=8)
 def _ink(drawing: bytes) -> Ink:
-    """The digit of a drawing, found once for all the angles that the dial passes."""
-    return find_ink(read(drawing, PIXELS), "the drawing")
+    """The digit in a drawing, located once for all the angles that the dial passes."""
+    return find_ink(uploaded(drawing, PIXELS), "the drawing")
 
 
 def _batch(digits: list[NDArray[np.float32]]) -> Tensor:
@@ -121,27 +149,37 @@ def _complex(maps: Tensor) -> Complex:
     return fields
 
 
-def _answer(logits: Tensor) -> dict[str, Any]:
-    chances = logits.softmax(0)
+def _prediction(logits: Tensor) -> dict[str, Any]:
+    probabilities = logits.softmax(0)
     return {
-        "digit": int(chances.argmax()),
-        "confidence": round(float(chances.max()), 4),
-        "chances": [round(p, 4) for p in chances.tolist()],
+        "digit": int(probabilities.argmax()),
+        "confidence": round(float(probabilities.max()), 4),
+        "probabilities": [round(p, 4) for p in probabilities.tolist()],
     }
 
 
-def _map(
-    upright: Complex, turned: Complex, order: int, degrees: float, field: int
-) -> dict[str, Any]:
-    pair = TurnedMap("", "", upright, turned, order, degrees)
-    # One angle for the whole map: that by which the upright one fits the one moved back best.
-    fit = complex(np.vdot(upright, pair.moved_back))
+def _filters(bank: HarmonicFilters, number: str, block: Block, path: StreamPath) -> dict[str, Any]:
+    """The strongest filters of one path, each scaled to its own largest value."""
+    drawn = block.filters[path.filter]
+    radial = bank.radial[number].detach().double().numpy()  # (out, in, columns)
+    kernels = np.tensordot(radial[..., drawn.columns], bank.spec.basis(drawn.order), 1)
+    phases: NDArray[np.floating] | None = None
+    if number in bank.phase and drawn.phased and bank.spec.phase == "filter":
+        column = [f for f in block.filters if f.phased].index(drawn)
+        phases = bank.phase[number].detach().double().numpy()[..., column]  # (out, in)
+        kernels = kernels * np.exp(1j * phases)[..., None, None]
+    if path.order < 0:  # W of −m is the conjugate of W of m
+        kernels, phases = kernels.conj(), None if phases is None else -phases
+    flat = kernels.reshape(-1, *kernels.shape[2:])  # (out · in, k, k)
+    best = np.argsort(-np.linalg.norm(flat, axis=(1, 2)), kind="stable")[:SHOWN]
+    peak = np.abs(flat[best]).max((1, 2), keepdims=True)
+    degrees = None if phases is None else np.degrees(phases.reshape(-1)[best]) % 360
     return {
-        "order": order,
-        "field": field,
-        "error": round(pair.error, 4),
-        "phase": round(math.degrees(np.angle(fit)) % 360, 1) if fit else 0.0,
-        **quantised(turned[None], float(np.percentile(np.abs(upright), 99.5))),
+        "order": path.order,
+        "from": block.inputs[path.source].order,
+        "of": len(flat),
+        "phases": None if degrees is None else [round(angle, 1) for angle in degrees.tolist()],
+        **quantised(flat[best] / np.maximum(peak, 1e-12), 1.0),
     }
 
 

@@ -1,30 +1,28 @@
-"""Who may ask, and how much: the outer ring of the server.
+"""Which requests are accepted, and how much of their bodies is read.
 
-A page on the internet can send requests to a server on the user's own machine, and can call itself
-by a name that leads there. Neither should be of use to it: the server answers to its own names and
-its own pages only.
+A page on the internet can send requests to a server on the user's own machine, and can use a host
+name that resolves to it. Neither must give it access: the server accepts its own host names and its
+own pages only.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from fastapi import Request
+from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
+from starlette.datastructures import MutableHeaders
 
-from hnets.web.refusal import Refused
+__all__ = ["HEADERS", "Guard", "read_body"]
 
-__all__ = ["HEADERS", "Guard", "drain", "read_body"]
-
-SLOWEST = 20.0
-"""Seconds that a body may take to arrive."""
+BODY_SECONDS = 20.0
+"""How long a body may take to arrive."""
 DRAINED = 8
-"""How many times a limit a body that is too large is still read: a client that is cut off while it
-sends sees a broken connection in place of the reason."""
+"""A body that is too large is read up to this many times its limit: a client that is disconnected
+while it sends sees a broken connection instead of the reason."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -41,10 +39,10 @@ HEADERS = {
 
 
 class Guard:
-    """Checks the host and the origin of every request, and adds `HEADERS` to every answer.
+    """Middleware that checks host and origin of every request, and adds `HEADERS` to responses.
 
     Args:
-        app: what is guarded.
+        app: the application that is guarded.
         name: the host that the user had the server bind to.
     """
 
@@ -52,67 +50,51 @@ class Guard:
         self.app, self.names = app, {"localhost", name.lower()}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request, or pass it on."""
+        """Refuse one request, or pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
         async def add_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
-                more = [(key.lower().encode(), value.encode()) for key, value in HEADERS.items()]
-                message["headers"] = [*message.get("headers", ()), *more]
+                MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        request = Request(scope)
-        reason = self.complaint(request.headers.get("host", ""), request.headers.get("origin"))
-        if reason:
-            status = 400 if reason.startswith("the host") else 403
-            refusal = JSONResponse({"error": reason}, status)
-            await refusal(scope, receive, add_headers)
-            return
-        await self.app(scope, receive, add_headers)
+        app, headers = self.app, Request(scope).headers
+        try:
+            self.check(headers.get("host", ""), headers.get("origin"))
+        except HTTPException as error:
+            app = JSONResponse({"error": error.detail}, error.status_code)
+        await app(scope, receive, add_headers)
 
-    def complaint(self, host: str, origin: str | None) -> str | None:
-        """What is wrong with a request, if anything.
+    def check(self, host: str, origin: str | None) -> None:
+        """Raise `HTTPException` unless host and origin are this server's.
 
-        An address made of numbers is never the work of a name server.
+        A numeric address is accepted: it cannot come from a hostile name server.
 
         >>> guard = Guard(None)
-        >>> guard.complaint("127.0.0.1:8000", "http://127.0.0.1:8000")
-        >>> guard.complaint("evil.example:8000", None)
-        "the host 'evil.example' is not this server; open the address that hnets demo printed"
+        >>> guard.check("127.0.0.1:8000", "http://127.0.0.1:8000")
+        >>> guard.check("localhost:8000", "http://evil.example")
+        Traceback (most recent call last):
+        fastapi.exceptions.HTTPException: 403: another page may not use this server; open the \
+address that hnets demo printed
         """
-        name = _hostname(host)
-        if name not in self.names and not _numbers(name):
-            return (
-                f"the host {name[:100]!r} is not this server; open the address that hnets demo "
-                "printed"
-            )
-        if origin is not None and _place(origin) != host.lower():
-            return "another page may not use this server; open the address that hnets demo printed"
-        return None
+        advice = "open the address that hnets demo printed"
+        name = _split(f"//{host}").hostname or ""
+        if name not in self.names and not _is_address(name):
+            raise HTTPException(400, f"the host {name[:100]!r} is not this server; {advice}")
+        if origin is not None and _split(origin).netloc.lower() != host.lower():
+            raise HTTPException(403, f"another page may not use this server; {advice}")
 
 
-def _place(origin: str) -> str:
-    """Host and port of an origin, in lower case; empty where there is none.
-
-    >>> _place("http://LocalHost:80"), _place("null"), _place("http://[")
-    ('localhost:80', '', '')
-    """
+def _split(url: str) -> SplitResult:
     try:
-        return urlsplit(origin).netloc.lower()
+        return urlsplit(url)
     except ValueError:
-        return ""
+        return urlsplit("")
 
 
-def _hostname(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _numbers(name: str) -> bool:
+def _is_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -120,35 +102,27 @@ def _numbers(name: str) -> bool:
     return True
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The body of a request, in memory, if it is not too large and does not take too long."""
+async def read_body(request: Request, limit: int, *, keep: bool = True) -> bytes:
+    """The body of a request; an error if it is empty, too large or too slow.
+
+    With ``keep=False`` it is discarded while it is read: its sender shall see why it was refused.
+    """
     parts, size = list[bytes](), 0
     try:
-        async with asyncio.timeout(SLOWEST):
+        async with asyncio.timeout(BODY_SECONDS):
             async for part in request.stream():
                 size += len(part)
-                if size > limit:
-                    parts.clear()
-                else:
+                if keep and size <= limit:
                     parts.append(part)
+                else:
+                    parts.clear()
                 if size > DRAINED * limit:
                     break
     except TimeoutError:
-        raise Refused(408, "the picture did not arrive in time; send it again") from None
+        raise HTTPException(408, "the image did not arrive in time; send it again") from None
     if size > limit:
         allowed = f"{limit / 2**20:.0f} MB"
-        raise Refused(413, f"this file is larger than {allowed}; give a smaller picture")
+        raise HTTPException(413, f"this file is larger than {allowed}; give a smaller image")
     if not size:
-        raise Refused(400, "no picture came; send one as the body of the request")
+        raise HTTPException(400, "the request has no image; send one as its body")
     return b"".join(parts)
-
-
-async def drain(request: Request, limit: int) -> None:
-    """Read a body that nobody wants, for the same reason."""
-    left = DRAINED * limit
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(SLOWEST):
-            async for part in request.stream():
-                left -= len(part)
-                if left < 0:
-                    return

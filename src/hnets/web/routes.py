@@ -1,9 +1,9 @@
-"""The routes: which question goes where."""
+"""The routes of the page and its API."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from typing import Annotated, Any
@@ -15,21 +15,18 @@ from starlette.exceptions import HTTPException
 
 import hnets
 from hnets.errors import InputError
-from hnets.web import filter_views as inside
 from hnets.web.digit_views import LAYERS, Digits
 from hnets.web.edge_views import Edges
-from hnets.web.encoding import png
-from hnets.web.guard import Guard, drain, read_body
-from hnets.web.refusal import Refused
-from hnets.web.uploads import sample
+from hnets.web.guard import Guard, read_body
+from hnets.web.payloads import png, sample
 from hnets.web.worker import Worker
 
 __all__ = ["create_app"]
 
-PICTURE = 12 * 2**20
-"""Bytes of a picture."""
+IMAGE = 12 * 2**20
+"""The most bytes of an image."""
 DRAWING = 2**20
-"""Bytes of a drawing."""
+"""The most bytes of a drawing."""
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -43,47 +40,42 @@ Layer = Annotated[int, Query(ge=1, le=LAYERS)]
 Order = Annotated[int, Query(ge=0, le=1)]
 
 
-def create_app(name: str = "localhost", worker: Worker | None = None) -> FastAPI:
-    """The server.
+def create_app(name: str = "localhost") -> FastAPI:
+    """The application, for a server that is bound to the host ``name``.
 
-    Args:
-        name: the host that it is bound to; others are refused, but for addresses made of numbers.
-        worker: what computes.
+    Requests to other hosts are refused, except to numeric addresses.
     """
-    digits, edges, work = Digits(), Edges(), worker or Worker()
+    digits, edges, worker = Digits(), Edges(), Worker()
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        work.close()
+        worker.close()
 
-    # No pages of documentation: they would fetch scripts from elsewhere.
-    app = FastAPI(title="hnets demo", lifespan=life, openapi_url=None)
+    # No API documentation: its pages would fetch scripts from elsewhere.
+    app = FastAPI(title="hnets demo", lifespan=lifespan, openapi_url=None)
     app.add_middleware(Guard, name=name)
-    _answer_errors(app)
+    _handle_errors(app)
     _serve_page(app)
 
     async def computed(request: Request, limit: int, job: Callable[[bytes], Any]) -> Any:
         with ExitStack() as stack:
             try:
-                stack.enter_context(work.place())
-            except Refused:
-                await drain(request, limit)
+                stack.enter_context(worker.place())
+            except HTTPException:
+                with suppress(HTTPException):
+                    await read_body(request, limit, keep=False)
                 raise
-            return await work.run(job, await read_body(request, limit))
+            return await worker.run(job, await read_body(request, limit))
 
     @app.get("/api/about")
     def about() -> dict[str, Any]:
-        return {
-            "version": hnets.__version__,
-            **digits.about(),
-            "layers": inside.layers(digits.hnet),
-            "limit": PICTURE,
-        }
+        return {"version": hnets.__version__, **digits.about(), "limit": IMAGE}
 
     @app.post("/api/digit")
     async def digit(request: Request, angle: Degrees = 0.0, layer: Layer = 2) -> Any:
-        return await computed(request, DRAWING, lambda body: digits.turned(body, angle, layer))
+        job = partial(digits.rotated, degrees=angle, layer=layer)
+        return await computed(request, DRAWING, job)
 
     @app.post("/api/round")
     async def all_round(request: Request) -> Any:
@@ -98,33 +90,33 @@ def create_app(name: str = "localhost", worker: Worker | None = None) -> FastAPI
 
     @app.get("/api/filters")
     async def filters(layer: Layer = 1, order: Order = 1) -> Any:
-        with work.place():
-            return await work.run(inside.filters, digits.hnet, layer, order)
+        with worker.place():
+            return await worker.run(digits.filters, layer, order)
 
     @app.get("/api/sample")
-    async def sample_picture() -> Response:
-        with work.place():
-            picture = await work.run(sample)
-        return Response(png(picture), media_type="image/png")
+    async def sample_image() -> Response:
+        with worker.place():
+            image = await worker.run(sample)
+        return Response(png(image), media_type="image/png")
 
     @app.post("/api/edges")
-    async def boundaries(request: Request) -> Any:
-        return await computed(request, PICTURE, edges.found)
+    async def edge_images(request: Request) -> Any:
+        return await computed(request, IMAGE, edges.images)
 
     @app.post("/api/edges.npz")
-    async def numbers(request: Request) -> Response:
-        content = await computed(request, PICTURE, edges.numbers)
+    async def edge_arrays(request: Request) -> Response:
+        content = await computed(request, IMAGE, edges.arrays)
         return Response(content, media_type="application/octet-stream")
 
     @app.post("/api/turned")
-    async def turned(request: Request, angle: Degrees = 0.0) -> Any:
-        return await computed(request, PICTURE, lambda body: edges.turned(body, angle))
+    async def rotated_edges(request: Request, angle: Degrees = 0.0) -> Any:
+        return await computed(request, IMAGE, partial(edges.rotated, degrees=angle))
 
     return app
 
 
 def _serve_page(app: FastAPI) -> None:
-    """The files of the page, read once: no name from outside ever becomes a path."""
+    """The files of the page, read once: no name in a request ever becomes a path."""
     for file in files("hnets.web").joinpath("static").iterdir():
         kind = TYPES.get(file.name.rpartition(".")[2])
         if kind is None:
@@ -137,16 +129,11 @@ async def _send(file: Response, _: Request) -> Response:
     return file
 
 
-def _answer_errors(app: FastAPI) -> None:
-    """Whatever goes wrong is JSON with one line for a person."""
-
-    @app.exception_handler(Refused)
-    def refused(_: Request, error: Refused) -> JSONResponse:
-        wait = {"Retry-After": "1"} if error.status == 503 else None
-        return JSONResponse({"error": error.message}, error.status, wait)
+def _handle_errors(app: FastAPI) -> None:
+    """Every error is a JSON object with one line for a person."""
 
     @app.exception_handler(InputError)
-    def wrong(_: Request, error: InputError) -> JSONResponse:
+    def unusable(_: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 400)
 
     @app.exception_handler(RequestValidationError)
@@ -155,9 +142,9 @@ def _answer_errors(app: FastAPI) -> None:
         return JSONResponse({"error": f"{first['loc'][-1]}: {first['msg']}"}, 400)
 
     @app.exception_handler(HTTPException)
-    def other(_: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse({"error": str(error.detail)}, error.status_code)
+    def refused(_: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
-    def unforeseen(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"error": "something went wrong here; the terminal says what"}, 500)
+    def internal(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": "internal error; see the terminal for details"}, 500)

@@ -1,4 +1,4 @@
-"""The server as a process: a socket, an address, and an end without a fuss."""
+"""The server as a process: its socket, its address, and a clean stop."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ BACKLOG = 256
 
 
 def serve(host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the page until an interrupt; ``ready`` is told its address when it can be opened."""
-    with _socket(host, port) as listening:
+    """Serve the page until an interrupt; ``ready`` gets its address once it can be opened."""
+    with _listen(host, port) as listening:
         bound = listening.getsockname()[1]
         app = create_app(host)
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
@@ -33,12 +33,14 @@ def serve(host: str, port: int, ready: Callable[[str], None]) -> None:
             uvicorn.Server(config).run(sockets=[listening])
 
 
-def _socket(host: str, port: int) -> socket.socket:
-    """A socket that listens: who is told the address can connect, if not yet be answered."""
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket: clients can connect from now on, and are served later."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
-        raise InputError(f"there is no host {host!r} here; leave --host out, or 0.0.0.0") from None
+        raise InputError(
+            f"the host {host!r} is unknown here; leave --host out, or use 0.0.0.0"
+        ) from None
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

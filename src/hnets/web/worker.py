@@ -1,7 +1,7 @@
-"""One thread that computes, and a short queue before it.
+"""One thread that computes, and a short queue in front of it.
 
-Networks use all cores already: two at once would each take twice as long. Who finds the queue full
-is told so at once and may ask again, and nobody waits for ever.
+A network uses all cores already: two at once would each take twice as long. When the queue is full
+a request is refused immediately and may be repeated, and no request waits indefinitely.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
-from hnets.web.refusal import Refused
+from fastapi import HTTPException
 
 __all__ = ["Worker"]
 
 PLACES = 32
-"""Requests that are read, wait or are computed; each may hold a picture in memory."""
+"""Requests that are being read, waiting or computed; each may hold an image in memory."""
 SECONDS = 30.0
-"""How long one waits for an answer."""
+"""How long a request waits for its result."""
 
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
+R = TypeVar("R")
 
 
 class Worker:
-    """Computes one thing after the other, and refuses what it cannot come to soon."""
+    """Runs one job after the other, and refuses more than it can finish soon."""
 
     def __init__(self, places: int = PLACES, seconds: float = SECONDS) -> None:
         self._places = threading.BoundedSemaphore(places)
@@ -36,24 +35,26 @@ class Worker:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """A place in the queue, to be taken before anything is read."""
+        """A place in the queue, to be taken before the body of a request is read."""
         if not self._places.acquire(blocking=False):
-            raise Refused(503, "too much is asked at once; wait a second and try again")
+            raise _unavailable("the server is busy; wait a second and try again")
         try:
             yield
         finally:
             self._places.release()
 
-    async def run(
-        self, job: Callable[Given, Answer], *args: Given.args, **options: Given.kwargs
-    ) -> Answer:
-        """Compute in the thread; a job that has begun is not stopped, but is no longer awaited."""
-        future = self._thread.submit(job, *args, **options)
+    async def run(self, job: Callable[..., R], *args: object) -> R:
+        """The result of a job in the thread; after the time limit it is no longer awaited."""
+        future = self._thread.submit(job, *args)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
         except TimeoutError:
-            raise Refused(503, "this took too long; try again, or give a smaller picture") from None
+            raise _unavailable("this took too long; try again, or give a smaller image") from None
 
     def close(self) -> None:
-        """Forget what has not begun."""
+        """Drop the jobs that have not started."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _unavailable(message: str) -> HTTPException:
+    return HTTPException(503, message, {"Retry-After": "1"})

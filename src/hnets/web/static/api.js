@@ -1,46 +1,50 @@
-// Talking to the server: one question at a time, and of those that wait only the latest.
+// Requests to the server: one at a time, and of those that wait only the latest.
 
-// What to tell a person when a question gets no answer.
-export class Trouble extends Error {}
+// A failed request, with a message for the user.
+export class RequestError extends Error {}
 
 async function checked(response) {
   if (response.ok) return response;
-  let message = `the server answered ${response.status}`;
+  let message = `the server responded with status ${response.status}`;
   try {
     message = (await response.json()).error || message;
-  } catch { /* not JSON: the status is all there is to say */ }
-  const trouble = new Trouble(message);
-  trouble.status = response.status;
-  throw trouble;
+  } catch { /* not JSON: only the status is known */ }
+  throw new RequestError(message);
 }
 
-async function reach(path, options) {
+async function send(path, options) {
   try {
     return await fetch(path, options);
   } catch {
-    throw new Trouble("the server does not answer; is hnets demo still running?");
+    throw new RequestError("the server does not respond; is hnets demo still running?");
   }
 }
 
-export async function get(path) {
-  return (await checked(await reach(path))).json();
+// Shows an error in its place on the page, or hides the place if there is none.
+export function report(place, error) {
+  place.hidden = !error;
+  place.textContent = error ? `That did not work: ${error.message}.` : "";
 }
 
-export async function post(path, body, how = "json") {
+export async function get(path, type = "json") {
+  return (await checked(await send(path)))[type]();
+}
+
+export async function post(path, body, type = "json") {
   const options = { method: "POST", body, headers: { "Content-Type": "application/octet-stream" } };
-  return (await checked(await reach(path, options)))[how]();
+  return (await checked(await send(path, options)))[type]();
 }
 
-// A function that runs `ask` on the newest argument it was called with. While an answer is awaited
-// newer arguments replace one another, so a hand that drags is followed and never queued up.
-export function latest(ask) {
+// A function that calls `request` with the newest argument it was called with. While a response is
+// awaited newer arguments replace one another, so that dragging never builds up a queue.
+export function latest(request) {
   let waiting = null, busy = false;
   async function run() {
     busy = true;
     while (waiting) {
       const [argument] = waiting;
       waiting = null;
-      await ask(argument);
+      await request(argument);
       await new Promise(requestAnimationFrame);
     }
     busy = false;

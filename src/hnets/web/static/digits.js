@@ -1,5 +1,5 @@
-// The turntable: draw on the disc, turn the ring, and see what two networks say.
-import { bytes, latest, post } from "./api.js";
+// The turntable: draw on the disc, rotate the ring, and see the predictions of two networks.
+import { bytes, latest, post, report } from "./api.js";
 import * as pad from "./pad.js";
 import { paintArrows, paintGrey, paintMap, sharp, unpack } from "./paint.js";
 
@@ -8,22 +8,22 @@ const $ = (id) => document.getElementById(id);
 let angle = 0, drawing = null, round = null, spinning = 0;
 const followers = [];
 
-// Others that want the drawing and its angle whenever one of them changes.
+// Calls back with the drawing and its angle whenever one of them changes.
 export function follow(callback) { followers.push(callback); }
 export function current() { return { drawing, angle }; }
 
 // The dial ------------------------------------------------------------------------------------
 
-function turnTo(degrees) {
+function rotateTo(degrees) {
   angle = ((degrees % 360) + 360) % 360;
   const shown = Math.round(angle) % 360;
   $("angle").textContent = `${shown}°`;
   const dial = $("dial");
   dial.setAttribute("aria-valuenow", shown);
   dial.setAttribute("aria-valuetext", `${shown} degrees`);
-  const turn = angle * Math.PI / 180, reach = 46;
-  dial.style.left = `${50 - reach * Math.sin(turn)}%`;
-  dial.style.top = `${50 - reach * Math.cos(turn)}%`;
+  const radians = angle * Math.PI / 180, reach = 46;
+  dial.style.left = `${50 - reach * Math.sin(radians)}%`;
+  dial.style.top = `${50 - reach * Math.cos(radians)}%`;
   dial.style.rotate = `${-angle}deg`;
   pad.paint(angle);
   if (drawing) update();
@@ -45,21 +45,21 @@ function handle() {
     held = pointed(event).angle - angle;
     if (event.target !== dial) held = 0;  // a click on the ring brings the handle there
     table.setPointerCapture(event.pointerId);
-    turnTo(pointed(event).angle - held);
+    rotateTo(pointed(event).angle - held);
   });
   table.addEventListener("pointermove", (event) => {
-    if (held !== null) turnTo(pointed(event).angle - held);
+    if (held !== null) rotateTo(pointed(event).angle - held);
   });
   for (const end of ["pointerup", "pointercancel"]) table.addEventListener(end, () => { held = null; });
   dial.addEventListener("keydown", (event) => {
     const steps = {
       ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5, PageUp: 45, PageDown: -45,
     };
-    let to = event.key in steps ? angle + steps[event.key] : { Home: 0, End: 355 }[event.key];
+    const to = event.key in steps ? angle + steps[event.key] : { Home: 0, End: 355 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     stopSpin();
-    turnTo(Math.round(to));
+    rotateTo(Math.round(to));
   });
 }
 
@@ -74,42 +74,34 @@ function spin() {
   $("spin").setAttribute("aria-pressed", "true");
   let before = performance.now();
   const frame = (now) => {
-    turnTo(angle + Math.min(100, now - before) * 0.045);
+    rotateTo(angle + Math.min(100, now - before) * 0.045);
     before = now;
     spinning = requestAnimationFrame(frame);
   };
   spinning = requestAnimationFrame(frame);
 }
 
-// The answers ---------------------------------------------------------------------------------
+// The predictions -----------------------------------------------------------------------------
 
-function complain(error) {
-  const place = $("digit-error");
-  place.hidden = !error;
-  place.textContent = error ? `That did not work: ${error.message}.` : "";
-}
-
-const ask = latest(async ({ drawing: body, angle: degrees }) => {
+const predict = latest(async ({ drawing: body, angle: degrees }) => {
   try {
-    const started = performance.now();
-    const found = await post(`api/digit?angle=${degrees.toFixed(1)}`, body);
+    const prediction = await post(`api/digit?angle=${degrees.toFixed(1)}`, body);
     if (body !== drawing) return;
-    complain(null);
-    show(found);
-    $("turntable").dataset.milliseconds = Math.round(performance.now() - started);
+    report($("digit-error"), null);
+    show(prediction);
   } catch (error) {
-    complain(error);
+    report($("digit-error"), error);
   }
 });
 
-const askRound = latest(async (body) => {
+const predictRound = latest(async (body) => {
   try {
-    const found = await post("api/round", body);
+    const predictions = await post("api/round", body);
     if (body !== drawing) return;
-    round = found;
+    round = predictions;
     paintRings();
     tally();
-  } catch { /* the answer above has said what is wrong */ }
+  } catch { /* the request above has reported the error */ }
 });
 
 // The pad has a new drawing, or none.
@@ -119,11 +111,11 @@ function changed(blob) {
   paintRings();
   if (!blob) return blank();
   update();
-  askRound(blob);
+  predictRound(blob);
 }
 
 function update() {
-  ask({ drawing, angle });
+  predict({ drawing, angle });
   for (const each of followers) each({ drawing, angle });
 }
 
@@ -131,7 +123,7 @@ function blank() {
   for (const who of ["hnet", "plain"]) {
     $(`${who}-digit`).textContent = "–";
     $(`${who}-note`).textContent = "";
-    document.querySelector(`.answer.${who}`).classList.remove("stumbles");
+    document.querySelector(`.prediction.${who}`).classList.remove("differs");
     bars(who, new Array(10).fill(0), -1);
   }
   for (const order of [0, 1]) {
@@ -141,11 +133,11 @@ function blank() {
   sharp($("seen"));
   $("all-round").textContent = "";
   $("spoken").textContent = "The disc is empty.";
-  complain(null);
+  report($("digit-error"), null);
   for (const each of followers) each({ drawing, angle });
 }
 
-function bars(who, chances, best) {
+function bars(who, probabilities, best) {
   const place = $(`${who}-bars`);
   if (!place.children.length) {
     for (let digit = 0; digit < 10; digit++) {
@@ -154,36 +146,36 @@ function bars(who, chances, best) {
       place.append(bar);
     }
   }
-  chances.forEach((chance, digit) => {
-    place.children[digit].firstChild.style.height = `${Math.round(100 * chance)}%`;
+  probabilities.forEach((probability, digit) => {
+    place.children[digit].firstChild.style.height = `${Math.round(100 * probability)}%`;
     place.children[digit].classList.toggle("top", digit === best);
   });
 }
 
-function show(found) {
-  const said = [];
+function show(prediction) {
+  const summary = [];
   for (const [who, name] of [["hnet", "Harmonic Network"], ["plain", "Plain CNN"]]) {
-    const now = found[who], before = found.upright[who], same = now.digit === before.digit;
+    const now = prediction[who], before = prediction.upright[who], same = now.digit === before.digit;
     $(`${who}-digit`).textContent = now.digit;
     const note = $(`${who}-note`), line = document.createElement("span");
     line.className = same ? "on" : "off";
-    line.textContent = same ? "✓ as when upright" : `✗ upright it said ${before.digit}`;
+    line.textContent = same ? "✓ as when upright" : `✗ upright it was ${before.digit}`;
     note.replaceChildren(line, `${(100 * now.confidence).toFixed(now.confidence > 0.995 ? 1 : 0)} % sure`);
-    document.querySelector(`.answer.${who}`).classList.toggle("stumbles", !same);
-    bars(who, now.chances, now.digit);
-    said.push(`${name}: ${now.digit}`);
+    document.querySelector(`.prediction.${who}`).classList.toggle("differs", !same);
+    bars(who, now.probabilities, now.digit);
+    summary.push(`${name}: ${now.digit}`);
   }
-  speak(said.join(". "));
-  paintGrey($("seen"), bytes(found.seen, Uint8Array), 28);
-  for (const map of found.maps) showMap(map, found.degrees);
+  announce(summary.join(". "));
+  paintGrey($("seen"), bytes(prediction.seen, Uint8Array), 28);
+  for (const map of prediction.maps) showMap(map, prediction.degrees);
 }
 
-// Screen readers hear an answer when it changes, and not sixty times a second.
-let told = "", timer = 0;
-function speak(text) {
+// Screen readers announce a prediction when it changes, and not sixty times per second.
+let announced = "", timer = 0;
+function announce(text) {
   clearTimeout(timer);
   timer = setTimeout(() => {
-    if (text !== told) $("spoken").textContent = told = text;
+    if (text !== announced) $("spoken").textContent = announced = text;
   }, 400);
 }
 
@@ -192,22 +184,22 @@ function showMap(sent, degrees) {
   const [context, side] = sharp(canvas);
   paintMap(context, map, 0, 0, side);
   paintArrows(context, map, side);
-  const wanted = sent.order * degrees % 360;
-  const measured = sent.phase - wanted > 180 ? sent.phase - 360 : sent.phase - wanted < -180 ? sent.phase + 360 : sent.phase;
+  const expected = sent.order * degrees % 360;
+  const measured = sent.phase - expected > 180 ? sent.phase - 360 : sent.phase - expected < -180 ? sent.phase + 360 : sent.phase;
   $(`phase-${sent.order}`).textContent =
-    `Arrows turned by ${measured.toFixed(1).replace("-", "−").replace("−0.0", "0.0")}° (m·θ\u00a0=\u00a0${Math.round(wanted)}°)`;
-  canvas.setAttribute("aria-label", `Feature map of order ${sent.order}, its arrows turned by ${Math.round(measured)} degrees`);
+    `Arrows rotated by ${measured.toFixed(1).replace("-", "−").replace("−0.0", "0.0")}° (m·θ\u00a0=\u00a0${Math.round(expected)}°)`;
+  canvas.setAttribute("aria-label", `Feature map of order ${sent.order}, its arrows rotated by ${Math.round(measured)} degrees`);
 }
 
-// Two rings of angles: a full mark where a network says what it says upright, and where it does not
-// a hollow one, with the digit that it says instead on the outer ring.
+// Two rings of angles: a thick mark where a network predicts the same digit as upright, and a thin
+// one where it does not, with the digit that the plain CNN predicts there.
 function paintRings() {
   const [context, side] = sharp($("rings")), style = getComputedStyle(document.documentElement);
   const rings = [["hnet", 0.765], ["plain", 0.85]];
   for (const [who, radius] of rings) {
     for (let k = 0; k < 36; k++) {
       const middle = -Math.PI / 2 - k * Math.PI / 18;
-      const same = !round || round[who].digits[k] === round[who].digits[0];
+      const same = !round || round[who][k] === round[who][0];
       context.beginPath();
       context.arc(side / 2, side / 2, radius * side / 2, middle - 0.066, middle + 0.066);
       context.lineWidth = side * (same ? 0.026 : 0.007);
@@ -218,18 +210,18 @@ function paintRings() {
         context.textAlign = "center";
         context.textBaseline = "middle";
         context.fillStyle = style.getPropertyValue("--bad");
-        context.fillText(round.plain.digits[k], side / 2 * (1 + 0.905 * Math.cos(middle)), side / 2 * (1 + 0.905 * Math.sin(middle)));
+        context.fillText(round.plain[k], side / 2 * (1 + 0.905 * Math.cos(middle)), side / 2 * (1 + 0.905 * Math.sin(middle)));
       }
     }
   }
 }
 
 function tally() {
-  const count = (who) => round[who].digits.filter((d) => d === round[who].digits[0]).length;
+  const count = (who) => round[who].filter((digit) => digit === round[who][0]).length;
   const total = round.angles.length, line = $("all-round");
   const bold = (text, kind) => Object.assign(document.createElement("b"), { textContent: text, className: kind });
   line.replaceChildren(
-    "All the way round, the same answer at ", bold(`${count("hnet")} of ${total}`, "h"),
+    "Over a full rotation, the same prediction at ", bold(`${count("hnet")} of ${total}`, "h"),
     " angles for the Harmonic Network and at ", bold(`${count("plain")} of ${total}`, "p"),
     " for the plain CNN: the two rings of the dial, inner and outer.",
   );
@@ -247,10 +239,10 @@ export function start() {
   pad.start(changed, stopSpin);
   handle();
   $("spin").addEventListener("click", spin);
-  $("upright").addEventListener("click", () => { stopSpin(); turnTo(0); });
-  $("clear").addEventListener("click", () => { stopSpin(); pad.clear(); turnTo(0); });
+  $("upright").addEventListener("click", () => { stopSpin(); rotateTo(0); });
+  $("clear").addEventListener("click", () => { stopSpin(); pad.clear(); rotateTo(0); });
   blank();
-  turnTo(0);
+  rotateTo(0);
   paintRings();
   pad.choose(4);
 }

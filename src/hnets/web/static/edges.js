@@ -1,10 +1,8 @@
-// Drop a picture: its boundaries, and whether turning and finding them may change places.
-import { Trouble, latest, post } from "./api.js";
+// Drop an image: its edges, and how well edge detection commutes with rotation.
+import { RequestError, get, latest, post } from "./api.js";
 
 const $ = (id) => document.getElementById(id);
-const shots = ["picture", "edges", "orientation"];
-
-let file = null, found = null, disc = null, limit = 12 * 2 ** 20, name = "picture";
+let file = null, images = null, disc = null, limit = 0, name = "";
 
 function state(text, kind = "") {
   const place = $("edges-state");
@@ -14,51 +12,53 @@ function state(text, kind = "") {
   $("drop").classList.toggle("busy", kind === "busy");
 }
 
+function fail(error) {
+  state(`That did not work: ${error.message}.`, "bad");
+}
+
 const source = (text) => `data:image/png;base64,${text}`;
 
 function blob(text) {
   return new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], { type: "image/png" });
 }
 
-async function take(chosen, called) {
-  if (!chosen) return;
-  state("Looking for boundaries …", "busy");
+async function detect(chosen, filename) {
+  state("Detecting edges …", "busy");
   try {
-    if (chosen.size > limit) throw new Trouble(`this file is larger than ${limit / 2 ** 20} MB; give a smaller picture`);
-    const answer = await post("api/edges", chosen);
-    [file, found, name, disc] = [chosen, answer, called.replace(/\.\w+$/, "") || "picture", blob(answer.disc)];
-    for (const each of shots) $(`shot-${each}`).src = source(found[each]);
+    if (chosen.size > limit) throw new RequestError(`this file is larger than ${limit / 2 ** 20} MB; give a smaller image`);
+    images = await post("api/edges", chosen);
+    [file, name, disc] = [chosen, filename.replace(/\.\w+$/, "") || "image", blob(images.disc)];
+    for (const each of ["image", "edges", "orientation"]) $(`shot-${each}`).src = source(images[each]);
     $("edges-result").hidden = false;
     state("");
-    $("edges-state").hidden = true;
-    tilt(Number($("tilt").value));
+    rotate(Number($("rotation").value));
   } catch (error) {
-    state(`That did not work: ${error.message}.`, "bad");
+    fail(error);
   }
 }
 
-const tilt = latest(async (degrees) => {
-  const asked = disc;
+const rotate = latest(async (degrees) => {
+  const sent = disc;
   try {
-    const turned = await post(`api/turned?angle=${degrees}`, asked);
-    if (asked !== disc) return;
-    for (const each of ["picture", "first", "then", "apart"]) $(`disc-${each}`).src = source(turned[each]);
-    $("disc-error").textContent = turned.error < 0.0005 ? "0 %" : `${(100 * turned.error).toFixed(1)} %`;
+    const rotated = await post(`api/turned?angle=${degrees}`, sent);
+    if (sent !== disc) return;
+    for (const each of ["image", "first", "then", "difference"]) $(`disc-${each}`).src = source(rotated[each]);
+    $("disc-error").textContent = rotated.error < 0.0005 ? "0 %" : `${(100 * rotated.error).toFixed(1)} %`;
   } catch (error) {
-    state(`That did not work: ${error.message}.`, "bad");
+    fail(error);
   }
 });
 
 async function save(what) {
   try {
-    const content = what === "npz" ? await post("api/edges.npz", file, "blob") : blob(found[what]);
+    const content = what === "npz" ? await post("api/edges.npz", file, "blob") : blob(images[what]);
     const link = document.createElement("a");
     link.href = URL.createObjectURL(content);
     link.download = what === "npz" ? `${name}.edges.npz` : `${name}.${what}.png`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   } catch (error) {
-    state(`That did not work: ${error.message}.`, "bad");
+    fail(error);
   }
 }
 
@@ -67,19 +67,18 @@ export function start(about) {
   const drop = $("drop");
   $("file").addEventListener("change", (event) => {
     const [chosen] = event.target.files;
-    if (chosen) take(chosen, chosen.name);
+    if (chosen) detect(chosen, chosen.name);
     event.target.value = "";  // so that the same file can be chosen again
   });
   $("sample").addEventListener("click", async () => {
     state("Fetching the sample …", "busy");
     try {
-      const response = await fetch("api/sample");
-      await take(await response.blob(), "sample");
+      await detect(await get("api/sample", "blob"), "sample");
     } catch (error) {
-      state("That did not work: the server does not answer; is hnets demo still running?", "bad");
+      fail(error);
     }
   });
-  // A picture may be dropped anywhere: missing the box should not make the browser leave the page.
+  // An image may be dropped anywhere: beside the box, the browser would leave the page to open it.
   for (const kind of ["dragover", "drop", "dragleave"]) {
     window.addEventListener(kind, (event) => {
       if (!event.dataTransfer || !event.dataTransfer.types.includes("Files")) return;
@@ -88,14 +87,14 @@ export function start(about) {
       const [dropped] = event.dataTransfer.files;
       if (kind === "drop" && dropped) {
         drop.scrollIntoView({ block: "start" });
-        take(dropped, dropped.name);
+        detect(dropped, dropped.name);
       }
     });
   }
-  $("tilt").addEventListener("input", (event) => {
-    $("tilt-value").textContent = `${event.target.value}°`;
+  $("rotation").addEventListener("input", (event) => {
+    $("rotation-value").textContent = `${event.target.value}°`;
     event.target.setAttribute("aria-valuetext", `${event.target.value} degrees`);
-    if (disc) tilt(Number(event.target.value));
+    if (disc) rotate(Number(event.target.value));
   });
   for (const button of document.querySelectorAll("[data-save]")) {
     button.addEventListener("click", () => save(button.dataset.save));

@@ -1,5 +1,5 @@
-// Look inside: all maps of a stream, the filters that make them, and how phases are spread.
-import { get, latest, post } from "./api.js";
+// Look inside: all maps of a stream, the filters that lead to it, and a histogram of phases.
+import { get, latest, post, report } from "./api.js";
 import { css, paintMap, sharp, unpack } from "./paint.js";
 import { current, follow } from "./digits.js";
 
@@ -7,12 +7,7 @@ const $ = (id) => document.getElementById(id);
 const layer = () => Number($("layer").value);
 const order = () => Number(document.querySelector("[name=order]:checked").value);
 
-function complain(error) {
-  $("inside-error").hidden = !error;
-  $("inside-error").textContent = error ? `That did not work: ${error.message}.` : "";
-}
-
-const askFields = latest(async ({ drawing, angle }) => {
+const updateFields = latest(async ({ drawing, angle }) => {
   const place = $("fields");
   if (!drawing) {
     sharp(place, 40);
@@ -29,20 +24,20 @@ const askFields = latest(async ({ drawing, angle }) => {
       paintMap(context, map, (k % across) * cell + gap, Math.floor(k / across) * cell + gap, cell - 2 * gap);
     });
     $("fields-note").textContent = `${maps.length} of ${sent.height}×${sent.width} pixels`;
-    complain(null);
+    report($("inside-error"), null);
   } catch (error) {
-    complain(error);
+    report($("inside-error"), error);
   }
 });
 
-const askFilters = latest(async () => {
+const updateFilters = latest(async () => {
   try {
-    const found = await get(`api/filters?layer=${layer()}&order=${order()}`);
-    showFilters(found.kinds);
-    showRose(found.histogram);
-    complain(null);
+    const { kinds, histogram } = await get(`api/filters?layer=${layer()}&order=${order()}`);
+    showFilters(kinds);
+    showHistogram(histogram);
+    report($("inside-error"), null);
   } catch (error) {
-    complain(error);
+    report($("inside-error"), error);
   }
 });
 
@@ -71,7 +66,7 @@ function showFilters(kinds) {
 
 // The phase of a filter as an oriented circle, as the paper draws it.
 function circle(context, x, y, radius, degrees) {
-  const turn = degrees * Math.PI / 180;
+  const radians = degrees * Math.PI / 180;
   context.beginPath();
   context.arc(x, y, radius, 0, 7);
   context.fillStyle = css(degrees);
@@ -81,12 +76,12 @@ function circle(context, x, y, radius, degrees) {
   context.stroke();
   context.beginPath();
   context.moveTo(x, y);
-  context.lineTo(x + radius * Math.cos(turn), y - radius * Math.sin(turn));
+  context.lineTo(x + radius * Math.cos(radians), y - radius * Math.sin(radians));
   context.stroke();
 }
 
-function showRose(counts) {
-  const canvas = $("rose"), [context, side] = sharp(canvas), middle = side / 2;
+function showHistogram(counts) {
+  const canvas = $("histogram"), [context, side] = sharp(canvas), middle = side / 2;
   const style = getComputedStyle(document.documentElement), largest = Math.max(1, ...counts);
   const total = counts.reduce((a, b) => a + b, 0), each = 2 * Math.PI / counts.length;
   context.font = `${side * 0.05}px system-ui, sans-serif`;
@@ -97,12 +92,12 @@ function showRose(counts) {
     context.fillText("this layer has no phases", middle, middle);
     return;
   }
-  for (let turn = 0; turn < 4; turn++) {
-    const at = turn * Math.PI / 2;
-    context.fillText(`${90 * turn}°`, middle + 0.87 * middle * Math.cos(at), middle - 0.87 * middle * Math.sin(at));
+  for (let quarter = 0; quarter < 4; quarter++) {
+    const at = quarter * Math.PI / 2;
+    context.fillText(`${90 * quarter}°`, middle + 0.87 * middle * Math.cos(at), middle - 0.87 * middle * Math.sin(at));
   }
   counts.forEach((count, k) => {
-    // Areas, not radii, are in proportion.
+    // Areas, not radii, are proportional to counts.
     const radius = 0.74 * middle * Math.sqrt(count / largest);
     context.beginPath();
     context.moveTo(middle, middle);
@@ -117,7 +112,7 @@ function showRose(counts) {
   canvas.setAttribute("aria-label", `Histogram of ${total} phases in ${counts.length} directions, from ${Math.min(...counts)} to ${largest} each`);
 }
 
-// Maps are asked for while they can be seen: the turntable above should not wait for them.
+// Maps are requested only while they are visible: the turntable above should not wait for them.
 let visible = false;
 
 export function start(about) {
@@ -125,9 +120,9 @@ export function start(about) {
     const text = `${each.layer}: ${each.streams}, ${each.filters.toLocaleString("en")} filters`;
     $("layer").append(new Option(text, each.layer, each.layer === 2, each.layer === 2));
   }
-  $("choose").addEventListener("change", () => { askFields(current()); askFilters(); });
+  $("choose").addEventListener("change", () => { updateFields(current()); updateFilters(); });
   $("choose").addEventListener("submit", (event) => event.preventDefault());
-  follow((now) => { if (visible) askFields(now); });
+  follow((now) => { if (visible) updateFields(now); });
   new IntersectionObserver(([entry]) => {
     visible = entry.isIntersecting;
     if (visible) repaint();
@@ -136,6 +131,6 @@ export function start(about) {
 
 export function repaint() {
   if (!visible) return;
-  askFields(current());
-  askFilters();
+  updateFields(current());
+  updateFilters();
 }

@@ -1,5 +1,5 @@
-// Puts the parts of the page together.
-import { get } from "./api.js";
+// Starts the parts of the page.
+import { get, report } from "./api.js";
 import { paintWheel } from "./paint.js";
 import * as digits from "./digits.js";
 import * as edges from "./edges.js";
@@ -17,30 +17,30 @@ function repaint() {
 function theme() {
   const button = $("theme"), root = document.documentElement;
   const shown = () => root.dataset.theme || (dark.matches ? "dark" : "light");
-  const say = () => button.setAttribute("aria-pressed", String(shown() === "dark"));
+  const update = () => button.setAttribute("aria-pressed", String(shown() === "dark"));
   try {
-    const kept = localStorage.getItem("hnets-theme");
-    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
-  } catch { /* a browser that keeps nothing starts with the system's colours */ }
+    const stored = localStorage.getItem("hnets-theme");
+    if (stored === "dark" || stored === "light") root.dataset.theme = stored;
+  } catch { /* without storage, the system's colours */ }
   button.addEventListener("click", () => {
     root.dataset.theme = shown() === "dark" ? "light" : "dark";
     try { localStorage.setItem("hnets-theme", root.dataset.theme); } catch { /* as above */ }
-    say();
+    update();
     repaint();
   });
-  dark.addEventListener("change", () => { say(); repaint(); });
-  say();
+  dark.addEventListener("change", () => { update(); repaint(); });
+  update();
 }
 
-const DATA = { mnist: "upright digits (MNIST)", "rotmnist-r": "digits at all angles (rotated MNIST)" };
+const DATA_SETS = { mnist: "upright digits (MNIST)", "rotmnist-r": "digits at all angles (rotated MNIST)" };
 
-function trained(place, card) {
-  const upright = card.metrics.test_error, turned = card.metrics.test_error_turned;
-  const errors = turned === undefined
-    ? `${upright.toFixed(1)}\u00a0% of such test digits wrong`
-    : `${upright.toFixed(1)}\u00a0% of upright test digits wrong, ${turned.toFixed(0)}\u00a0% of turned ones`;
+function describe(place, card) {
+  const upright = card.metrics.test_error, rotated = card.metrics.test_error_turned;
+  const errors = rotated === undefined
+    ? `test error ${upright.toFixed(1)}\u00a0%`
+    : `test error ${upright.toFixed(1)}\u00a0% on upright digits, ${rotated.toFixed(0)}\u00a0% on rotated ones`;
   place.textContent =
-    `${card.parameters.toLocaleString("en")} parameters, learned from ${DATA[card.data] || card.data}; ${errors}.`;
+    `${card.parameters.toLocaleString("en")} parameters, trained on ${DATA_SETS[card.data] || card.data}; ${errors}.`;
 }
 
 async function begin() {
@@ -50,13 +50,12 @@ async function begin() {
   try {
     const about = await get("api/about");
     $("version").textContent = about.version;
-    trained($("hnet-trained"), about.hnet);
-    trained($("plain-trained"), about.plain);
+    describe($("hnet-trained"), about.hnet);
+    describe($("plain-trained"), about.plain);
     edges.start(about);
     inside.start(about);
   } catch (error) {
-    $("digit-error").hidden = false;
-    $("digit-error").textContent = `That did not work: ${error.message}.`;
+    report($("digit-error"), error);
   }
   let timer = 0;
   window.addEventListener("resize", () => {

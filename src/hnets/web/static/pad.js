@@ -4,9 +4,9 @@ import { SAMPLES } from "./samples.js";
 
 const $ = (id) => document.getElementById(id);
 const STROKE = 0.092, SENT = 224;
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-let strokes = [], sample = false, shown = 0, version = 0, pending = 0, tell = () => {};
+let strokes = [], sample = false, shown = 0, version = 0, pending = 0, notify = () => {};
 
 function trace(context, points, side) {
   const at = (p) => [p[0] * side, p[1] * side];
@@ -46,7 +46,7 @@ export function paint(angle = shown) {
 async function changed() {
   const mine = ++version;
   paint();
-  if (!strokes.length) return tell(null);
+  if (!strokes.length) return notify(null);
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = SENT;
   const context = canvas.getContext("2d");
@@ -54,28 +54,29 @@ async function changed() {
   context.fillRect(0, 0, SENT, SENT);
   ink(context, SENT);
   const blob = await new Promise((done) => canvas.toBlob(done));
-  if (mine === version) tell(blob);
+  if (mine === version) notify(blob);
 }
 
-// `drawing` is told the picture whenever it changes, `begun` when a pen comes down.
-export function start(drawing, begun) {
-  tell = drawing;
+// Calls `onChange` with the drawing whenever it changes, and `onBegin` when a stroke begins.
+export function start(onChange, onBegin) {
+  notify = onChange;
   const pad = $("pad");
   let points = null;
   const place = (event) => {
-    const box = pad.getBoundingClientRect(), turn = shown * Math.PI / 180;
+    const box = pad.getBoundingClientRect(), radians = shown * Math.PI / 180;
     const x = (event.clientX - box.left) / box.width - 0.5;
     const y = (event.clientY - box.top) / box.height - 0.5;
-    // Back to the upright drawing: the disc may be turned while it is drawn on.
-    return [0.5 + x * Math.cos(turn) - y * Math.sin(turn), 0.5 + x * Math.sin(turn) + y * Math.cos(turn)];
+    // In the upright drawing: the disc may be rotated while it is drawn on.
+    const [cos, sin] = [Math.cos(radians), Math.sin(radians)];
+    return [0.5 + x * cos - y * sin, 0.5 + x * sin + y * cos];
   };
   pad.addEventListener("pointerdown", (event) => {
     if (event.button) return;
     event.preventDefault();
-    begun();
+    onBegin();
     stopPen();
     pad.setPointerCapture(event.pointerId);
-    if (sample) strokes = [];  // one who draws on a sample wants a digit of their own
+    if (sample) strokes = [];  // drawing on a sample starts a new digit
     sample = false;
     points = [place(event)];
     strokes.push(points);
@@ -100,7 +101,7 @@ function stopPen() {
   cancelAnimationFrame(pending);
 }
 
-// A sample draws itself, unless the user prefers things to stand still.
+// Draws a sample stroke by stroke, or at once if the user prefers reduced motion.
 export function choose(digit) {
   stopPen();
   sample = true;
@@ -109,7 +110,7 @@ export function choose(digit) {
     strokes = whole.map((s) => s.map((p) => [...p]));
     changed();
   };
-  if (calm.matches) return finish();
+  if (still.matches) return finish();
   const started = performance.now();
   const frame = (now) => {
     let left = Math.ceil(total * (now - started) / 420);

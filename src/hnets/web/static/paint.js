@@ -1,5 +1,5 @@
-// Complex numbers as colours and arrows, in the colours of hnets.predict.rendering.phase_colours: hues on a
-// circle of OKLab, where none looks brighter than another.
+// Complex numbers as colours and arrows, in the colours of hnets.predict.rendering.phase_colours:
+// hues on a circle of OKLab, where none looks brighter than another.
 import { bytes } from "./api.js";
 
 const HUES = 256;
@@ -18,16 +18,17 @@ const LIGHT = Uint8ClampedArray.from({ length: 4096 }, (_, i) => {
   return 255 * (x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055);
 });
 
-export function colour(re, im) {
+function colour(re, im) {
   const size = Math.min(1, Math.hypot(re, im)) ** 2.4;  // 0.8 for the eye, cubed for OKLab
-  const turn = Math.atan2(im, re) / (2 * Math.PI);
-  const hue = 3 * ((Math.round(turn * HUES) + HUES) % HUES);
+  const fraction = Math.atan2(im, re) / (2 * Math.PI);
+  const hue = 3 * ((Math.round(fraction * HUES) + HUES) % HUES);
   return [0, 1, 2].map((c) => LIGHT[Math.round(4095 * Math.min(1, Math.max(0, size * LINEAR[hue + c])))]);
 }
 
-export function css(degrees, size = 1) {
+// The CSS colour of a phase.
+export function css(degrees) {
   const angle = degrees * Math.PI / 180;
-  return `rgb(${colour(size * Math.cos(angle), size * Math.sin(angle)).join(" ")})`;
+  return `rgb(${colour(Math.cos(angle), Math.sin(angle)).join(" ")})`;
 }
 
 // A canvas with as many pixels as the screen has for it.
@@ -40,7 +41,7 @@ export function sharp(canvas, height = null) {
   const context = canvas.getContext("2d");
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.clearRect(0, 0, wide, high);
-  return [context, wide, high, scale];
+  return [context, wide];
 }
 
 // The server's maps: an array of { re, im }, with 1 as full brightness.
@@ -80,7 +81,7 @@ export function paintGrey(canvas, values, count) {
   context.drawImage(small, 0, 0, side, side);
 }
 
-export function arrow(context, x, y, angle, length, width, paint) {
+function arrow(context, x, y, angle, length, width) {
   const dx = Math.cos(angle) * length / 2, dy = -Math.sin(angle) * length / 2;
   const head = Math.min(length * 0.45, width * 4.5);
   context.beginPath();
@@ -91,7 +92,7 @@ export function arrow(context, x, y, angle, length, width, paint) {
     context.lineTo(x + dx + head * Math.cos(angle + side), y + dy - head * Math.sin(angle + side));
   }
   context.lineCap = context.lineJoin = "round";
-  for (const [style, wide] of [["rgb(0 0 0 / 75%)", width * 2.6], [paint, width]]) {
+  for (const [style, wide] of [["rgb(0 0 0 / 75%)", width * 2.6], ["#fff", width]]) {
     context.strokeStyle = style;
     context.lineWidth = wide;
     context.stroke();
@@ -113,7 +114,7 @@ export function paintArrows(context, map, side) {
       const size = Math.min(1, Math.hypot(re, im) / step ** 2);
       if (size < 0.14) continue;
       const x = (column / step + 0.5) * cell, y = (row / step + 0.5) * cell;
-      arrow(context, x, y, Math.atan2(im, re), cell * (0.45 + 0.5 * size), side / 260, "#fff");
+      arrow(context, x, y, Math.atan2(im, re), cell * (0.45 + 0.5 * size), side / 260);
     }
   }
 }
