@@ -28,7 +28,9 @@ def main() -> None:
             x = torch.from_numpy(digits).float()[:, None]
             with torch.inference_mode():
                 predictions = torch.cat([net(part).argmax(1) for part in x.split(500)])
-            print(f"{name:10}  {angle:7}  {100 * float((predictions != targets).float().mean()):5.2f}")
+            print(
+                f"{name:10}  {angle:7}  {100 * float((predictions != targets).float().mean()):5.2f}"
+            )
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def demo(
             import threading
             import webbrowser
 
-            # A browser in a terminal returns only when it is closed; the server must not wait for it.
+            # A browser in a terminal returns when it is closed, and the server must not wait.
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
     serve(host, port, ready)
