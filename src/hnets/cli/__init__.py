@@ -1,19 +1,18 @@
 """The ``hnets`` command: it parses, calls the library and prints."""
 
-# A module's commands join the app when it is imported.
-from hnets.cli import (  # noqa: F401
-    cmd_bench_edges,
-    cmd_demo,
-    cmd_digits,
-    cmd_edges,
-    cmd_export,
-    cmd_inspect,
-    cmd_look,
-    cmd_quickstart,
-    cmd_reproduce,
-    cmd_search,
-    cmd_train,
-)
-from hnets.cli.command_line import app, main
+import sys
+from typing import NoReturn
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
+
+
+def main() -> NoReturn:
+    """Run the command line; bad input is one line on stderr and exit code 2."""
+    try:
+        # Imported here, so that an interrupt during imports is handled too.
+        from hnets.cli.command_line import run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("hnets: stopped\n")
+        sys.exit(130)

@@ -1,9 +1,8 @@
-"""The command that reads digits in pictures."""
+"""``hnets digits``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,21 +14,20 @@ from hnets.cli.inputs import find_images
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hnets.plot import TurnedDigit
-    from hnets.predict import Turning
+    from hnets.predict import RotatedPredictions
 
 __all__ = ["digits"]
 
 DRAWN = 24
-"""Pictures that one figure holds."""
+"""Images in one figure."""
 SHOWN = 480
-"""Side of a picture in the figure, in pixels."""
+"""Side of an image in the figure, in pixels."""
 
 
 @app.command()
 def digits(
     images: Annotated[
-        list[str], typer.Argument(metavar="IMAGE", help="Pictures, folders, or patterns.")
+        list[str], typer.Argument(metavar="IMAGE", help="Images, folders, or patterns.")
     ],
     out: Annotated[
         Path, typer.Option(help="Figure to write: .png, .svg or .pdf.")
@@ -40,74 +38,76 @@ def digits(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     figure: Annotated[bool, typer.Option(help="Whether to draw the figure.")] = True,
 ) -> None:  # fmt: skip
-    """Say which digit is in each picture, and if the answer holds when it is turned.
+    """Read the digit in each image, and check that rotating it changes nothing.
 
-    One handwritten digit a picture, dark on light or light on dark, any way up.
-    A 6 and a 9 are one another's half turns: a network whose answer does not turn
-    tells them apart only by how people write them, and may take one for the other.
+    One handwritten digit per image, dark on light or light on dark, any way up.
+    A 6 and a 9 are rotations of each other by 180°: a network that is invariant
+    to rotation tells them apart only by how people write them.
     """
-    from hnets import plot as inspect
+    paths = [path for text in images for path in find_images(text)]
+
+    from hnets import plot
     from hnets.data.image_file import read_image
     from hnets.predict import DigitClassifier
 
-    paths = [path for given in images for path in find_images(given)]
     if figure:
         figure_file(out)
-        with inspect.style():  # before any work: is there something to draw with?
+        with plot.style():  # before any work: is there something to draw with?
             pass
     classifier = DigitClassifier(model)
-    found: list[TurnedDigit] = []
+    panels = []
     for path in paths:
-        picture = read_image(path)
-        turning = classifier.turning(picture, name=str(path))
-        picture.thumbnail((SHOWN, SHOWN))
-        found.append(inspect.TurnedDigit(path.name, picture, turning))
-    turnings = [each.turning for each in found]
+        image = read_image(path)
+        predictions = classifier.rotated(image, name=str(path))
+        image.thumbnail((SHOWN, SHOWN))
+        panels.append(plot.TurnedDigit(path.name, image, predictions))
+    rows = [(str(path), panel.turning) for path, panel in zip(paths, panels, strict=True)]
     if as_json:
-        typer.echo(json.dumps([_facts(*each) for each in zip(paths, turnings, strict=True)]))
+        typer.echo(json.dumps([_facts(*row) for row in rows]))
     else:
         from rich.console import Console
 
-        Console().print(_table(paths, turnings))
+        Console().print(_table(rows))
     if figure:
-        path = inspect.save(inspect.digits_figure(found[:DRAWN]), out, compact=True)
-        which = f", with the first {DRAWN} of {len(found)} pictures" if found[DRAWN:] else ""
+        path = plot.save(plot.digits_figure(panels[:DRAWN]), out, compact=True)
+        which = f", with the first {DRAWN} of {len(panels)} images" if panels[DRAWN:] else ""
         typer.echo(f"wrote {path}{which}", err=as_json)
 
 
-def _facts(path: Path, turning: Turning) -> dict[str, Any]:
+def _facts(file: str, predictions: RotatedPredictions) -> dict[str, Any]:
+    original = predictions.original
     return {
-        "file": str(path),
-        "digit": turning.given.digit,
-        "confidence": round(turning.given.confidence, 6),
-        "probabilities": [round(p, 6) for p in turning.given.probabilities.tolist()],
-        "turned": {
-            "angles": list(turning.angles),
-            "digits": turning.digits.tolist(),
-            "confidences": [round(p, 6) for p in turning.confidences.tolist()],
-            "share": round(turning.share, 6),
-            "lowest": round(turning.lowest, 6),
+        "file": file,
+        "digit": original.digit,
+        "confidence": round(original.confidence, 6),
+        "probabilities": [round(p, 6) for p in original.probabilities.tolist()],
+        "rotated": {
+            "angles": list(predictions.angles),
+            "digits": predictions.digits.tolist(),
+            "confidences": [round(p, 6) for p in predictions.confidences.tolist()],
+            "share": round(predictions.share, 6),
+            "lowest": round(predictions.lowest, 6),
         },
     }
 
 
-def _table(paths: Sequence[Path], turnings: Sequence[Turning]) -> Table:
+def _table(rows: list[tuple[str, RotatedPredictions]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table()
-    table.add_column("picture", overflow="fold")
+    table.add_column("image", overflow="fold")
     table.add_column("digit", justify="center", style="bold")
     table.add_column("confidence", justify="right")
-    table.add_column("the same\nwhen turned", justify="right")
+    table.add_column("the same\nwhen rotated", justify="right")
     table.add_column("lowest\nconfidence", justify="right")
-    for path, turning in zip(paths, turnings, strict=True):
-        angles, same = len(turning.angles), int(turning.same.sum())
+    for file, predictions in rows:
+        angles, same = len(predictions.angles), int(predictions.same.sum())
         table.add_row(
-            Text(str(path)),  # square brackets in names are no markup
-            str(turning.given.digit),
-            f"{100 * turning.given.confidence:.1f} %",
+            Text(file),  # square brackets in names are no markup
+            str(predictions.original.digit),
+            f"{100 * predictions.original.confidence:.1f} %",
             Text(f"{same} of {angles}", "green" if same == angles else "red"),
-            f"{100 * turning.lowest:.1f} %",
+            f"{100 * predictions.lowest:.1f} %",
         )
     return table

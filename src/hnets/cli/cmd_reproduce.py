@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hnets.cli.cmd_train import Changes, Device
-from hnets.cli.command_line import app, make_folder, whole
+from hnets.cli.cmd_train import Changes
+from hnets.cli.command_line import Device, app, make_folder, whole
 from hnets.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hnets.cli.cmd_train import Changes, Device
-from hnets.cli.command_line import app, make_folder, whole
+from hnets.cli.cmd_train import Changes
+from hnets.cli.command_line import Device, app, make_folder, whole
 from hnets.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,16 +7,13 @@ from typing import Annotated
 
 import typer
 
-from hnets.cli.command_line import app, make_folder, whole
+from hnets.cli.command_line import Device, app, make_folder, whole
 
 __all__ = ["train"]
 
 Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe: training.epochs=10."),
-]
-Device = Annotated[
-    str | None, typer.Option(metavar="cpu|cuda", help="Where to compute; a GPU if there is one.")
 ]
 
 

@@ -1,12 +1,15 @@
-"""The command itself: what all commands share, and how bad input is answered."""
+"""What all commands share: the app, options, folders, and one line for what is wrong."""
 
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -15,38 +18,57 @@ import typer
 import hnets
 from hnets.errors import InputError
 
-__all__ = ["app", "complain", "figure_file", "main", "make_folder", "whole"]
+__all__ = [
+    "Device",
+    "app",
+    "check_folder",
+    "complain",
+    "figure_file",
+    "make_folder",
+    "progress_bar",
+    "run",
+    "whole",
+]
 
 app = typer.Typer(
-    help="Harmonic Networks: convolutions that turn when their input turns.",
+    help="Harmonic Networks: convolutions that rotate when their input rotates.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-# The base of all complaints about arguments: click's own class, or typer's, by typer's version.
+# The base of all errors about arguments: click's own class, or typer's, by typer's version.
 _UsageError: Any = typer.BadParameter.__mro__[1]
+_COMMANDS = (
+    "bench_edges", "demo", "digits", "edges", "export", "inspect", "look", "quickstart",
+    "reproduce", "search", "train",
+)  # fmt: skip
+Device = Annotated[
+    str | None, typer.Option(metavar="cpu|cuda", help="Where to compute; a GPU if there is one.")
+]
 
 
-def main() -> NoReturn:
+def run() -> NoReturn:
     """Run the command line; bad input is one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no ×, ° or → still works
+    for name in _COMMANDS:  # a module's commands join the app when it is imported
+        import_module(f"hnets.cli.cmd_{name}")
     try:
         code = app(prog_name="hnets", standalone_mode=False)
     except _UsageError as error:
-        _stop(_complaint(error), 2)
+        _stop(_usage(error), 2)
     except InputError as error:
         _stop(str(error), 2)
     except OSError as error:
         _stop(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
-    except (KeyboardInterrupt, typer.Abort):
-        _stop("stopped", 130)
-    if code == 130:  # some versions of typer answer the interrupt themselves, without a word
-        _stop("stopped", 130)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    if code == 130:  # some versions of typer handle the interrupt themselves, without a message
+        raise KeyboardInterrupt
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _complaint(error: Any) -> str:
+def _usage(error: Any) -> str:
     message: str = error.format_message().rstrip(".")
     if type(error) is typer.BadParameter:  # ours: it already says what to do
         return message
@@ -66,8 +88,8 @@ def _stop(message: str, code: int) -> NoReturn:
 def whole(low: int, high: int) -> Callable[[str | int], int]:
     """A parser of whole numbers that says which ones it takes."""
 
-    def parse(given: str | int) -> int:  # some versions of typer parse the default too
-        text = str(given)
+    def parse(value: str | int) -> int:  # some versions of typer parse the default too
+        text = str(value)
         if not re.fullmatch(r"-?\d{1,9}", text) or not low <= int(text) <= high:
             raise typer.BadParameter(f"expected a whole number from {low} to {high}, got {text!r}")
         return int(text)
@@ -92,17 +114,30 @@ def _root(
         typer.echo(context.get_help())
 
 
-def make_folder(folder: Path, given_as: str = "--out") -> None:
+def check_folder(folder: Path, option: str = "--out") -> None:
+    """Refuse a folder that could not be written to, without making it."""
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not place.is_dir():
+        raise _no_folder(folder, "Not a directory", option)
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise _no_folder(folder, "Permission denied", option)
+
+
+def make_folder(folder: Path, option: str = "--out") -> None:
     """Make a folder and see that it can be written to, before any work is done for it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise typer.BadParameter(
-            f"expected a folder to write to, got {str(folder)!r} ({error.strerror}); name another",
-            param_hint=given_as,
-        ) from None
+        raise _no_folder(folder, str(error.strerror), option) from None
+
+
+def _no_folder(folder: Path, reason: str, option: str) -> typer.BadParameter:
+    return typer.BadParameter(
+        f"expected a folder to write to, got {str(folder)!r} ({reason}); name another",
+        param_hint=option,
+    )
 
 
 def figure_file(out: Path) -> None:
@@ -115,3 +150,18 @@ def figure_file(out: Path) -> None:
             param_hint="--out",
         )
     make_folder(out.parent)
+
+
+@contextmanager
+def progress_bar(total: int) -> Iterator[Callable[[str], None]]:
+    """A function that shows the name of the next of many items; silent without a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
+    quiet = total < 2 or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=total)
+        started = iter(range(total))
+        yield lambda name: progress.update(task, description=name, completed=next(started))

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from hnets.plot.style import INK, MUTED, bare, new_figure, style
-from hnets.predict import DigitPrediction, Turning
+from hnets.predict import DigitPrediction, RotatedPredictions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ class TurnedDigit:
 
     name: str
     picture: Image.Image
-    turning: Turning
+    turning: RotatedPredictions
 
 
 def digits_figure(digits: Sequence[TurnedDigit]) -> Figure:
@@ -52,7 +52,7 @@ def digits_figure(digits: Sequence[TurnedDigit]) -> Figure:
 def _draw(figure: Figure, left: float, top: float, digit: TurnedDigit) -> None:
     """Three panels below a line of titles, which begin at a place given in inches."""
     width, height = figure.get_size_inches()
-    given = digit.turning.given
+    given = digit.turning.original
     titles = (_short(digit.name), "what the network sees", _answer(given))
     for place, title in enumerate(titles):
         x = left + place * (_SIDE + _GAP)
@@ -82,7 +82,7 @@ def _short(name: str, length: int = 26) -> str:
     return name if len(name) <= length else f"{name[: length // 2 - 1]}…{name[-length // 2 :]}"
 
 
-def _round(axes: PolarAxes, turning: Turning) -> None:
+def _round(axes: PolarAxes, turning: RotatedPredictions) -> None:
     angles = np.radians(turning.angles)
     order = np.argsort(angles % (2 * np.pi))
     closed = np.append(order, order[0])

@@ -1,4 +1,4 @@
-"""Which digit is in a picture, and whether the answer holds when the picture is turned."""
+"""Which digit is in an image, and whether the prediction holds when the image is rotated."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
 from hnets.models import create_model
-from hnets.predict.contrast import Floats
-from hnets.predict.ink import SIDE, Picture, find_ink
+from hnets.predict.image_input import Floats, ImageLike
+from hnets.predict.ink import SIDE, find_ink
 
-__all__ = ["ROUND", "DigitClassifier", "DigitPrediction", "Turning"]
+__all__ = ["ANGLES", "DigitClassifier", "DigitPrediction", "RotatedPredictions"]
 
 DEFAULT = "hnet_fourier_tiny"
-ROUND = tuple(float(angle) for angle in range(0, 360, 10))
+ANGLES = tuple(float(angle) for angle in range(0, 360, 10))
 """Every ten degrees."""
 
 
 @dataclass(frozen=True, eq=False)
 class DigitPrediction:
-    """A network's answer to one picture."""
+    """A network's prediction for one image."""
 
     probabilities: Floats
     """``(10,)``, one for each digit."""
     seen: Floats
-    """``(28, 28)``, what the network was given."""
+    """``(28, 28)``, the input of the network."""
 
     @property
     def digit(self) -> int:
@@ -48,11 +48,11 @@ class DigitPrediction:
 
 
 @dataclass(frozen=True, eq=False)
-class Turning:
-    """The answers to a picture that is turned."""
+class RotatedPredictions:
+    """The predictions for an image that is rotated."""
 
-    given: DigitPrediction
-    """The answer to the picture as it is."""
+    original: DigitPrediction
+    """For the image as it is."""
     angles: tuple[float, ...]
     """In degrees, counter-clockwise."""
     probabilities: Floats
@@ -60,23 +60,23 @@ class Turning:
 
     @property
     def digits(self) -> NDArray[np.int64]:
-        """The answer at each angle."""
+        """The most probable digit at each angle."""
         return self.probabilities.argmax(1)
 
     @property
     def same(self) -> NDArray[np.bool_]:
-        """At which angles the answer is that to the picture as it is."""
-        return self.digits == self.given.digit
+        """At which angles the digit is that of the image as it is."""
+        return self.digits == self.original.digit
 
     @property
     def share(self) -> float:
-        """The part of the angles at which it is the same."""
+        """The share of the angles at which it is the same."""
         return float(self.same.mean())
 
     @property
     def confidences(self) -> Floats:
-        """At each angle, the probability of the answer to the picture as it is."""
-        return self.probabilities[:, self.given.digit]
+        """At each angle, the probability of the digit of the image as it is."""
+        return self.probabilities[:, self.original.digit]
 
     @property
     def lowest(self) -> float:
@@ -84,47 +84,50 @@ class Turning:
         return float(self.confidences.min())
 
     def __repr__(self) -> str:
-        return f"Turning({self.given!r}, {self.share:.0%} of {len(self.angles)} angles alike)"
+        angles = f"the same at {self.share:.0%} of {len(self.angles)} angles"
+        return f"RotatedPredictions({self.original!r}, {angles})"
 
 
 class DigitClassifier:
-    """Says which digit is in a picture.
+    """Predicts which digit is in an image.
 
-    A network that gives a turned picture the same answer cannot know which way up it was meant: a 6
-    and a 9 are one another's half turns, and are told apart only by how people write them.
+    A network whose prediction is invariant to rotation cannot know which way up an image was meant:
+    a 6 and a 9 are rotations of each other by 180°, and differ only by how people write them.
 
     Args:
-        model: any network from ``(batch, 1, 28, 28)`` to ten logits, such as one of your own
-            training, or the name of a trained one. A copy is frozen by `hnets.freeze`.
+        weights: the name of a trained network, or any network from ``(batch, 1, 28, 28)`` to ten
+            logits. A copy is frozen by `hnets.freeze`.
         device: where it runs.
     """
 
     def __init__(
-        self, model: nn.Module | str = DEFAULT, device: torch.device | str = "cpu"
+        self, weights: nn.Module | str = DEFAULT, device: torch.device | str = "cpu"
     ) -> None:
-        net = _named(model) if isinstance(model, str) else model
+        network = weights if isinstance(weights, nn.Module) else _trained(weights)
         self.device = usable(device)
-        self.model = freeze(net).to(self.device)
+        self.model = freeze(network).to(self.device)
 
-    def classify(self, images: Iterable[Picture]) -> list[DigitPrediction]:
-        """The digit in each picture, of any size; `hnets.predict.as_digit` finds it."""
-        seen = [find_ink(image, f"picture {i}").digit() for i, image in enumerate(images)]
+    def classify(self, images: Iterable[ImageLike]) -> list[DigitPrediction]:
+        """The digit in each image, of any size; `hnets.predict.as_digit` locates it."""
+        seen = [find_ink(image, f"image {i}").digit() for i, image in enumerate(images)]
         return [DigitPrediction(*each) for each in zip(self.probabilities(seen), seen, strict=True)]
 
-    def turning(
-        self, image: Picture, angles: Sequence[float] = ROUND, name: str = "the picture"
-    ) -> Turning:
-        """The answers to a picture turned by angles in degrees, counter-clockwise.
+    def rotated(
+        self, image: ImageLike, angles: Sequence[float] = ANGLES, name: str = "the image"
+    ) -> RotatedPredictions:
+        """The predictions for an image rotated by angles in degrees, counter-clockwise.
 
-        It is turned at eight times the resolution that the network sees, so that turning blurs
-        nothing. ``name`` is what an error calls it.
+        It is rotated at eight times the resolution of the network's input, so that rotation does
+        not blur it. ``name`` is what an error calls it.
         """
         if not angles:
             raise ValueError("angles is a sequence of at least one angle, got none")
         ink = find_ink(image, name)
         seen = [ink.digit(angle) for angle in (0.0, *angles)]
-        given, *turned = self.probabilities(seen)
-        return Turning(DigitPrediction(given, seen[0]), tuple(angles), np.stack(turned))
+        original, *rotated = self.probabilities(seen)
+        return RotatedPredictions(
+            DigitPrediction(original, seen[0]), tuple(angles), np.stack(rotated)
+        )
 
     def probabilities(self, digits: ArrayLike | Sequence[Floats]) -> Floats:
         """``(n, 10)`` of digits that are prepared already: ``(n, 28, 28)``, light on black."""
@@ -135,11 +138,11 @@ class DigitClassifier:
         return probabilities
 
 
-def _named(name: str) -> nn.Module:
+def _trained(name: str) -> nn.Module:
     try:
-        net = create_model(name, pretrained=True)
+        network = create_model(name, pretrained=True)
     except ValueError as error:
         raise InputError(str(error)) from None
-    if getattr(net, "in_channels", 0) != 1:
+    if getattr(network, "in_channels", 0) != 1:
         raise InputError(f"expected a network that reads digits, such as {DEFAULT}, got {name}")
-    return net
+    return network

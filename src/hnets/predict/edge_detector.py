@@ -1,4 +1,4 @@
-"""Where the boundaries in a picture are, and which way they run."""
+"""Where the edges in an image are, and which way they run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar, cast, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hnets.devices import usable
@@ -15,171 +16,201 @@ from hnets.errors import InputError
 from hnets.export import freeze
 from hnets.models import create_model
 from hnets.models._hdsn import EdgeNetwork
-from hnets.predict.contrast import Floats
-from hnets.predict.image_input import colours
-from hnets.predict.ink import Picture
-from hnets.predict.orientation import Compass
-from hnets.predict.thin import thin_across
-from hnets.predict.tiles import View, answer, reach
+from hnets.predict import SCALES
+from hnets.predict.image_input import Floats, ImageLike, rgb
+from hnets.predict.orientation import OrientationReader
+from hnets.predict.tiles import View, predict_tiled, receptive_radius, split
 
-__all__ = ["SCALES", "EdgeDetector", "Oriented"]
+__all__ = ["EdgeDetector", "OrientedEdges", "suppress_edges"]
 
-SCALES = (0.1, 4.0)
-"""The smallest and the largest at which a picture can be shown."""
+_FRINGE = 8
+"""Pixels around a tile that suppression depends on: a map fades within 5 pixels of its border, and
+neighbours are read up to 3 pixels away, smoothing included."""
 
-Answer = TypeVar("Answer")
+Output = TypeVar("Output")
 
 
-class Oriented(NamedTuple):
-    """Boundaries and their orientations."""
+class OrientedEdges(NamedTuple):
+    """Edges and their orientations."""
 
     strength: Floats
-    """``(height, width)``, how sure the network is of a boundary, 0 to 1."""
+    """``(height, width)``, how sure the network is of an edge, 0 to 1."""
     angle: Floats
-    """``(height, width)``, the direction that a boundary runs in, in radians from 0 up to π,
+    """``(height, width)``, the direction that an edge runs in, in radians from 0 up to π,
     counter-clockwise from the x axis: 0 is horizontal, π/4 rises to the right, π/2 is vertical."""
 
 
 class EdgeDetector:
-    """Finds the boundaries in pictures of any size.
+    """Finds the edges in images of any size.
 
-    A picture is a Pillow image, or an array ``(height, width)``, ``(height, width, 3)`` or, with
+    An image is a Pillow image, or an array ``(height, width)``, ``(height, width, 3)`` or, with
     alpha, ``(height, width, 4)``, of uint8, uint16, or floating point from 0 to 1. An array of four
-    dimensions is a batch and gives a batch; a list of pictures, of any sizes, gives a list.
+    dimensions is a batch and gives a batch; a list of images, of any sizes, gives a list.
 
     ```python
     detector = hnets.EdgeDetector()
     strength = detector(image)                    # (height, width), from 0 to 1
-    strength, angle = detector.oriented(image)    # and which way the boundaries run
-    lines = detector.thinned(image)               # the strength where it is highest across them
+    strength, angle = detector.oriented(image)    # and which way the edges run
+    lines = detector.suppressed(image)            # the strength where it is highest across them
     ```
 
-    With several ``scales`` the picture is shown in several sizes, such as ``(0.5, 1, 1.5)``, and
-    the answers are averaged. Large pictures are shown in overlapping parts, which bounds the memory
-    that is needed and changes nothing else.
+    With several ``scales`` the image is resized to several sizes, such as ``(0.5, 1, 1.5)``, and
+    the outputs are averaged. Large images are processed in overlapping tiles, which bounds the
+    memory that is needed and changes nothing else.
 
     Args:
-        model: an `hnets.models.hdsn` of your own training, or a network to compare it with, such as
-            `hnets.models.hed`; by default the pretrained H-DSN. A copy is frozen by `hnets.freeze`.
+        weights: an `hnets.models.hdsn` of your own training, or a network to compare it with, such
+            as `hnets.models.hed`; by default the trained H-DSN. A copy is frozen by `hnets.freeze`.
         device: where it runs.
     """
 
-    def __init__(self, model: nn.Module | None = None, device: torch.device | str = "cpu") -> None:
-        net = create_model("hdsn", pretrained=True) if model is None else model
-        if not isinstance(net, EdgeNetwork):
+    def __init__(
+        self, weights: nn.Module | str = "hdsn", device: torch.device | str = "cpu"
+    ) -> None:
+        network = weights
+        if not isinstance(network, nn.Module):
+            network = create_model(network, pretrained=True)
+        if not isinstance(network, EdgeNetwork):
             raise InputError(
                 f"EdgeDetector expects an H-DSN or an HED of hnets.models, got a "
-                f"{type(net).__name__}"
+                f"{type(network).__name__}"
             )
         place = usable(device)
-        self.model = cast(EdgeNetwork, freeze(net)).to(place)
+        self.model = cast(EdgeNetwork, freeze(network)).to(place)
         step = 2 ** (len(self.model.stages) - 1)
-        self._view = View(reach(self.model), step, place)
+        self._view = View(receptive_radius(self.model), step, place)
 
     @overload
-    def __call__(self, image: Sequence[Picture], scales: Sequence[float] = ...) -> list[Floats]: ...
-    @overload
-    def __call__(self, image: Picture, scales: Sequence[float] = ...) -> Floats: ...
     def __call__(
-        self, image: Picture | Sequence[Picture], scales: Sequence[float] = (1.0,)
-    ) -> Floats | list[Floats]:
-        """How sure the network is of a boundary, ``(height, width)`` from 0 to 1."""
-        return _each(image, lambda one, name: self._strength(one, name, scales), np.stack)
-
-    @overload
-    def oriented(
-        self, image: Sequence[Picture], scales: Sequence[float] = ...
-    ) -> list[Oriented]: ...
-    @overload
-    def oriented(self, image: Picture, scales: Sequence[float] = ...) -> Oriented: ...
-    def oriented(
-        self, image: Picture | Sequence[Picture], scales: Sequence[float] = (1.0,)
-    ) -> Oriented | list[Oriented]:
-        """The same, and which way boundaries run; `hnets.predict.orientation` says how it is read.
-
-        Turn a picture by an angle, and that angle is added to all of them.
-        """
-        return _each(image, lambda one, name: self._oriented(one, name, scales), _stacked)
-
-    @overload
-    def thinned(
-        self, image: Sequence[Picture], scales: Sequence[float] = ..., variant: str = ...
+        self, image: Sequence[ImageLike], scales: Sequence[float] = ...
     ) -> list[Floats]: ...
     @overload
-    def thinned(
-        self, image: Picture, scales: Sequence[float] = ..., variant: str = ...
+    def __call__(self, image: ImageLike, scales: Sequence[float] = ...) -> Floats: ...
+    def __call__(
+        self, image: ImageLike | Sequence[ImageLike], scales: Sequence[float] = (1.0,)
+    ) -> Floats | list[Floats]:
+        """How sure the network is of an edge, ``(height, width)`` from 0 to 1."""
+
+        def strength(one: ImageLike, name: str) -> Floats:
+            return self._predict(self.model, lambda maps: maps, one, name, scales)[0]
+
+        return _each(image, strength, np.stack)
+
+    @overload
+    def oriented(
+        self, image: Sequence[ImageLike], scales: Sequence[float] = ...
+    ) -> list[OrientedEdges]: ...
+    @overload
+    def oriented(self, image: ImageLike, scales: Sequence[float] = ...) -> OrientedEdges: ...
+    def oriented(
+        self, image: ImageLike | Sequence[ImageLike], scales: Sequence[float] = (1.0,)
+    ) -> OrientedEdges | list[OrientedEdges]:
+        """The same, and which way edges run; `hnets.predict.orientation` says how that is read.
+
+        Rotate an image by an angle, and that angle is added to all of them.
+        """
+
+        def stack(edges: list[OrientedEdges]) -> OrientedEdges:
+            return OrientedEdges(*(np.stack(maps) for maps in zip(*edges, strict=True)))
+
+        return _each(image, lambda one, name: self._oriented(one, name, scales), stack)
+
+    @overload
+    def suppressed(
+        self, image: Sequence[ImageLike], scales: Sequence[float] = ..., variant: str = ...
+    ) -> list[Floats]: ...
+    @overload
+    def suppressed(
+        self, image: ImageLike, scales: Sequence[float] = ..., variant: str = ...
     ) -> Floats: ...
-    def thinned(
+    def suppressed(
         self,
-        image: Picture | Sequence[Picture],
+        image: ImageLike | Sequence[ImageLike],
         scales: Sequence[float] = (1.0,),
         variant: str = "standard",
     ) -> Floats | list[Floats]:
-        """Boundaries as lines: `thin_across` with the orientations that the network reports."""
+        """Edges as lines: `suppress_edges` with the orientations that the network reports."""
 
-        def lines(one: Picture, name: str) -> Floats:
-            return thin_across(*self._oriented(one, name, scales), variant)
+        def lines(one: ImageLike, name: str) -> Floats:
+            return suppress_edges(*self._oriented(one, name, scales), variant)
 
         return _each(image, lines, np.stack)
 
     @cached_property
-    def _compass(self) -> Compass:
-        return Compass(self.model)
+    def _orientation(self) -> OrientationReader:
+        return OrientationReader(self.model)
 
-    def _strength(self, picture: Picture, name: str, scales: Sequence[float]) -> Floats:
-        return self._answer(self.model, lambda maps: maps, picture, name, scales)[0]
-
-    def _oriented(self, picture: Picture, name: str, scales: Sequence[float]) -> Oriented:
-        compass = self._compass
+    def _oriented(self, image: ImageLike, name: str, scales: Sequence[float]) -> OrientedEdges:
+        orientation = self._orientation
 
         def network(x: Tensor) -> Tensor:
             maps = self.model.features(x)
             logits = self.model.answers(maps, x.shape[2], x.shape[3])
-            return torch.cat([logits[:, -1:].sigmoid(), compass(maps[0])], dim=1)
+            return torch.cat([logits[:, -1:].sigmoid(), orientation(maps[0])], dim=1)
 
-        return Oriented(*self._answer(network, _angles, picture, name, scales))
+        return OrientedEdges(*self._predict(network, _angles, image, name, scales))
 
-    def _answer(
+    def _predict(
         self,
         network: Callable[[Tensor], Tensor],
         finish: Callable[[Floats], Floats],
-        picture: Picture,
+        image: ImageLike,
         name: str,
         scales: Sequence[float],
     ) -> Floats:
-        _check(scales)
-        image = colours(picture, name)
+        low, high = SCALES
+        if not scales or not all(low <= scale <= high for scale in scales):
+            raise InputError(
+                f"scales are numbers from {low:g} to {high:g}, at least one, got {tuple(scales)}"
+            )
         with torch.inference_mode():
-            return answer(network, finish, image, scales, self._view)
+            return predict_tiled(network, finish, rgb(image, name), scales, self._view)
+
+
+def suppress_edges(
+    strength: NDArray[np.floating], angle: NDArray[np.floating], variant: str = "standard"
+) -> Floats:
+    """Edges as lines: their strength where it is highest across them, and 0 elsewhere.
+
+    Non-maximum suppression as in `hnets.metrics.suppression`, but across the orientations that the
+    network itself reports, where the literature estimates them from the map.
+
+    Args:
+        strength: ``(height, width)``.
+        angle: ``(height, width)``, the direction of the edge as `EdgeDetector` gives it.
+        variant: a name in `hnets.metrics.suppression.VARIANTS`.
+    """
+    from hnets.metrics.suppression import suppress
+
+    height, width = strength.shape
+    lines = np.array(strength, dtype=np.float32)
+    if min(height, width) < 2:  # nothing lies across
+        return lines
+    for rows, columns in split(height, width):
+        top, left = max(0, rows.start - _FRINGE), max(0, columns.start - _FRINGE)
+        window = np.s_[top : rows.stop + _FRINGE, left : columns.stop + _FRINGE]
+        normal = -(angle[window] + np.pi / 2)  # the convention of suppression: y down
+        tile = suppress(strength[window], variant, normal)
+        tile = tile[rows.start - top :, columns.start - left :][: len(rows), : len(columns)]
+        lines[rows.start : rows.stop, columns.start : columns.stop] = tile
+    return lines
 
 
 def _angles(maps: Floats) -> Floats:
-    """The strength and the angle of the line, of the strength and the compass's two numbers."""
+    """The strength and the angle of the line, from the strength and the two parts of z."""
     strength, re, im = maps
     across = np.arctan2(im, re) / 2
     return np.stack([strength, np.mod(across + np.float32(np.pi / 2), np.float32(np.pi))])
 
 
 def _each(
-    images: Picture | Sequence[Picture],
-    one: Callable[[Picture, str], Answer],
-    stack: Callable[[list[Answer]], Answer],
-) -> Answer | list[Answer]:
-    """The answer to a picture, to a batch, or to each of a list."""
-    if isinstance(images, Sequence):
-        return [one(each, f"picture {number}") for number, each in enumerate(images)]
-    if isinstance(images, np.ndarray) and images.ndim == 4 and len(images):
-        return stack([one(each, f"picture {number}") for number, each in enumerate(images)])
-    return one(images, "the picture")
-
-
-def _stacked(found: list[Oriented]) -> Oriented:
-    return Oriented(np.stack([each.strength for each in found]), np.stack([e.angle for e in found]))
-
-
-def _check(scales: Sequence[float]) -> None:
-    low, high = SCALES
-    if not scales or not all(low <= scale <= high for scale in scales):
-        raise InputError(
-            f"scales are numbers from {low:g} to {high:g}, at least one, got {tuple(scales)}"
-        )
+    images: ImageLike | Sequence[ImageLike],
+    one: Callable[[ImageLike, str], Output],
+    stack: Callable[[list[Output]], Output],
+) -> Output | list[Output]:
+    """The output for an image, for a batch, or for each of a list."""
+    batch = isinstance(images, np.ndarray) and images.ndim == 4 and len(images) > 0
+    if isinstance(images, Sequence) or batch:
+        outputs = [one(each, f"image {number}") for number, each in enumerate(images)]
+        return stack(outputs) if batch else outputs
+    return one(images, "the image")

@@ -1,8 +1,8 @@
-"""Any picture as an array of colours."""
+"""The images that predictors take, as arrays of red, green and blue."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,32 +10,35 @@ from PIL import Image
 
 from hnets.data.image_file import ImageError, eight_bits
 
-__all__ = ["colours"]
+__all__ = ["Floats", "ImageLike", "rgb"]
+
+Floats: TypeAlias = NDArray[np.float32]
+ImageLike: TypeAlias = Image.Image | NDArray[Any]
+"""A Pillow image, or an array ``(height, width)``, ``(height, width, 3)``, or with alpha
+``(height, width, 4)``, of uint8, uint16, or floating point from 0 to 1."""
 
 _WHOLE = {"bool": 1, "uint8": 255, "uint16": 65535}
 _SLACK = 1e-6  # of rounding, below 0 and above 1
 _SHAPES = "(height, width), (height, width, 3) or (height, width, 4)"
 
 
-def colours(picture: Image.Image | NDArray[Any], name: str = "the picture") -> NDArray[Any]:
+def rgb(image: ImageLike, name: str = "the image") -> NDArray[Any]:
     """Red, green and blue ``(height, width, 3)``: uint8, or float32 from 0 to 1.
 
-    Of a Pillow image, or of an array ``(height, width)``, ``(height, width, 3)``, or with alpha
-    ``(height, width, 4)``, of uint8, uint16, or floating point from 0 to 1. What is transparent is
-    laid on white. ``name`` is what an error calls it.
+    Transparent pixels are laid on white. ``name`` is what an error calls the image.
 
-    >>> colours(np.zeros((20, 30), np.uint8)).shape
+    >>> rgb(np.zeros((20, 30), np.uint8)).shape
     (20, 30, 3)
     """
-    if isinstance(picture, Image.Image):
-        if 0 in picture.size:
-            raise ImageError(f"{name} is {picture.width}×{picture.height} pixels: it is empty")
-        return np.asarray(eight_bits(picture))
-    values = np.asarray(picture)
+    if isinstance(image, Image.Image):
+        if 0 in image.size:
+            raise ImageError(f"{name} is {image.width}×{image.height} pixels: it is empty")
+        return np.asarray(eight_bits(image))
+    values = np.asarray(image)
     channels = 1 if values.ndim == 2 else values.shape[-1] if values.ndim == 3 else 0
     if channels not in (1, 3, 4):
         colours_first = values.ndim == 3 and values.shape[0] in (1, 3, 4)
-        advice = "; put the colours last with numpy.moveaxis(picture, 0, -1)"
+        advice = "; put the colours last with numpy.moveaxis(image, 0, -1)"
         raise ImageError(
             f"{name} should be a Pillow image or an array of shape {_SHAPES}, got {values.shape}"
             f"{advice if colours_first else ''}"
@@ -58,20 +61,20 @@ def _in_range(values: NDArray[Any], name: str) -> NDArray[Any]:
     low, high = (values.min(), values.max()) if values.dtype.kind in "iuf" else (0, np.nan)
     if values.dtype.kind == "f" and low >= -_SLACK and high <= 1 + _SLACK:  # false of NaN
         return np.clip(values.astype(np.float32, copy=False), 0, 1)
-    found = f" from {low} to {high}" if values.dtype.kind in "iuf" else ""
+    limits = f" from {low} to {high}" if values.dtype.kind in "iuf" else ""
     raise ImageError(
-        f"{name} should hold uint8, uint16, or floating point from 0 to 1, got {kind}{found}; "
+        f"{name} should hold uint8, uint16, or floating point from 0 to 1, got {kind}{limits}; "
         f"{_advice(values, low, high)}"
     )
 
 
 def _advice(values: NDArray[Any], low: Any, high: Any) -> str:
     if np.isnan(high):
-        return "replace what is not a number" if values.dtype.kind == "f" else "convert it first"
+        return "replace the NaN in it" if values.dtype.kind == "f" else "convert it first"
     if low >= 0 and high <= 255:
-        return "if white is 255, use picture.astype(numpy.uint8)"
+        return "if white is 255, use image.astype(numpy.uint8)"
     return "scale it first: black is 0, and white is 1"
 
 
-def _floats(values: NDArray[Any]) -> NDArray[np.float32]:
+def _floats(values: NDArray[Any]) -> Floats:
     return np.divide(values, 255 if values.dtype == np.uint8 else 1, dtype=np.float32)

@@ -1,23 +1,4 @@
-"""Which way boundaries run, read from the phases of a network's fields of order 1.
-
-Turn a picture by θ, and a field of order 1 is multiplied by exp(iθ). So a straight boundary whose
-normal points at the angle α gives the fields F the values ``c·exp(iα)``, where c depends on all
-that is not its direction: the colours on either side, the blur, the distance of the pixel. A form
-
-    z = Fᵀ M F,    M complex and symmetric
-
-then is ``exp(2iα)·cᵀ M c``, whatever M is: it turns twice as fast, so that a step from dark to
-bright and one from bright to dark agree. What is left is to choose M such that ``cᵀ M c`` is a
-positive number for boundaries of all kinds; then ``arg(z)/2`` is the direction of the normal.
-
-`Compass` finds M by least squares, over many edges and some bars that it draws itself, for any
-weights that a network has. The fields are those of the first stage, the only ones at full
-resolution, and each of them a second time with the strong ones among them emphasised:
-``F·|F|/‖F‖``, since functions of magnitudes keep the order, and M can do more with two.
-
-The z of neighbours are averaged. In the middle of a thin bar, which is its own half turn, all
-fields of order 1 are zero; on its two flanks they are not, and agree.
-"""
+"""Which way edges run, read from the phases of a network's fields of order 1."""
 
 from __future__ import annotations
 
@@ -32,28 +13,44 @@ from hnets.errors import InputError
 from hnets.functional import gaussian_window
 from hnets.models._hdsn import HDSN, EdgeNetwork
 
-__all__ = ["Compass"]
+__all__ = ["OrientationReader"]
 
 SMOOTHING = 2.0
 """Width of the Gaussian that averages z over neighbours, in pixels."""
 _ROWS = 128
-"""Rows that are worked on at once: each field is copied several times on the way."""
+"""Rows per strip: each field is copied several times on the way."""
 _DRAWN, _SIDE = 1500, 11
-"""Pictures that are drawn, and their side in pixels."""
+"""Images that are drawn, and their side in pixels."""
 _CHROMA, _CONTRAST = 0.55, 0.06
 """How much the colours of an edge differ from grey at most, and from one another at least."""
 _BLURS, _WIDTHS, _BARS = (0.1, 2.5), (1.5, 6.0), 0.15
-"""How blurred an edge is and how wide a bar, in pixels, and which part of the pictures are bars."""
+"""How blurred an edge is and how wide a bar, in pixels, and which share of the images are bars."""
 _NEAR = 1.5
-"""Pixels that are asked: how far from the edge."""
+"""How far from the edge pixels count in the fit."""
 _BORDER = 2
-"""Pixels next to the border of a picture whose fields see beyond it, and are not heard."""
+"""Pixels next to the border of an image, whose fields see beyond it and are ignored."""
 _RIDGE = 1e-3
-"""What the squares of M cost, in parts of the mean square of what they weigh."""
+"""The penalty on the squares of M, relative to the mean square of what they weigh."""
 
 
-class Compass:
+class OrientationReader:
     """Reads orientations from the maps of an H-DSN, calibrated once for its weights.
+
+    Rotate an image by θ, and a field of order 1 is multiplied by exp(iθ). So a straight edge whose
+    normal points at the angle α gives the fields F the values ``c·exp(iα)``, where c depends on
+    everything but its direction: the colours on either side, the blur, the distance. Then
+
+        z = Fᵀ M F = exp(2iα)·cᵀ M c,    M complex and symmetric
+
+    rotates twice as fast for any M, so that a step from dark to bright and one from bright to dark
+    agree. If M is such that ``cᵀ M c`` is positive for edges of all kinds, ``arg(z)/2`` is the
+    direction of the normal. M is found by least squares, over edges and some bars that are drawn
+    here, for any weights of a network. The fields are those of the first stage, the only ones at
+    full resolution, and each of them a second time with the strong ones emphasised:
+    ``F·|F|/‖F‖``, since functions of magnitudes keep the order.
+
+    The z of neighbours are averaged: in the middle of a thin bar, which is its own rotation by
+    180°, all fields of order 1 are zero; on its two flanks they are not, and agree.
 
     Args:
         network: an H-DSN, frozen or not.
@@ -67,20 +64,20 @@ class Compass:
             )
         streams = network.streams[0]
         self._fields = streams.slices[streams.orders.index(1)]
-        pictures, normals, away = _draw()
+        images, normals, away = _draw()
         with torch.inference_mode():
-            maps = network.stages[0]((pictures.to(network.mean) - network.mean) / network.std)
+            maps = network.stages[0]((images.to(network.mean) - network.mean) / network.std)
             fields = _emphasised(maps[:, self._fields].cpu().double())
         upright = torch.complex(*fields.chunk(2, 1)) * torch.exp(-1j * normals)[:, None, None, None]
         inside = slice(_BORDER, -_BORDER)
-        asked = away[:, inside, inside] <= _NEAR
-        form = _fit(upright[:, :, inside, inside].permute(0, 2, 3, 1)[asked])
+        near = away[:, inside, inside] <= _NEAR
+        form = _fit(upright[:, :, inside, inside].permute(0, 2, 3, 1)[near])
         self._kernel = _as_convolution(form).to(network.mean)
 
     def __call__(self, maps: Tensor) -> Tensor:
         """z of the maps of the first stage, as its real and imaginary part ``(batch, 2, h, w)``.
 
-        Its phase is twice the angle of the normal, its magnitude says how much there is to go by.
+        Its phase is twice the angle of the normal, its magnitude how much evidence there is.
         """
         strips = maps[:, self._fields].split(_ROWS, 2)
         z = torch.cat([_form(_emphasised(strip), self._kernel) for strip in strips], 2)
@@ -114,7 +111,7 @@ def _as_convolution(form: Tensor) -> Tensor:
 
 
 def _draw() -> tuple[Tensor, Tensor, Tensor]:
-    """Pictures ``(n, 3, side, side)``, the angles of their normals, and how far off pixels are.
+    """Images ``(n, 3, side, side)``, the angles of their normals, and how far off pixels are.
 
     The same ones each time: edges and some bars, sharp and blurred, in all directions, between
     greys and colours that differ.
@@ -140,19 +137,19 @@ def _draw() -> tuple[Tensor, Tensor, Tensor]:
     return (one + (other - one) * share).float(), normals[:, 0, 0], distance.abs()
 
 
-def _fit(given: Tensor) -> Tensor:
-    """The symmetric M for which ``cᵀ M c`` is closest to ``|c|²``, c being rows of ``given``.
+def _fit(c: Tensor) -> Tensor:
+    """The symmetric M for which ``cᵀ M c`` is closest to ``|c|²``, over the rows ``c``.
 
-    Differences count in parts of ``|c|²``, and those of a strong c for somewhat more.
+    Differences count relative to ``|c|²``, and those of a strong c for somewhat more.
     """
-    size = given.abs().square().sum(1, keepdim=True).sqrt()
-    awake = size[:, 0] > 0.01 * size.mean()
-    given, size = given[awake], size[awake]
-    row, column = torch.triu_indices(given.shape[1], given.shape[1])
-    products = given[:, row] * given[:, column] / size**2
+    size = c.abs().square().sum(1, keepdim=True).sqrt()
+    strong = size[:, 0] > 0.01 * size.mean()
+    c, size = c[strong], size[strong]
+    row, column = torch.triu_indices(c.shape[1], c.shape[1])
+    products = c[:, row] * c[:, column] / size**2
     weighed = (products * size.sqrt()).mH
     normal = weighed @ products
     normal += _RIDGE * normal.diagonal().real.mean() * torch.eye(len(normal))
-    form = torch.zeros(given.shape[1], given.shape[1], dtype=given.dtype)
+    form = torch.zeros(c.shape[1], c.shape[1], dtype=c.dtype)
     form[row, column] = torch.linalg.solve(normal, weighed.sum(1))
     return (form + form.T) / (2 * size.mean() ** 2)

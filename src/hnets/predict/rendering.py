@@ -74,25 +74,24 @@ def phase_colours(z: ArrayLike, ceiling: float | None = None) -> NDArray[np.floa
 
 
 def colour_wheel(size: int = 256) -> NDArray[np.float64]:
-    """The legend of `phase_colours` as a picture: the numbers of the unit disc, y up.
+    """The legend of `phase_colours` as an image: the numbers of the unit disc, y up.
 
     ``(size, size, 4)``, the fourth channel being 1 in the disc and 0 outside.
 
     >>> colour_wheel(64).shape
     (64, 64, 4)
     """
-    offset = (np.arange(size) - (size - 1) / 2) / (size / 2)
-    z = offset[None, :] - 1j * offset[:, None]
-    inside = np.clip((1 - np.abs(z)) * size / 2, 0, 1)  # one pixel of soft edge
-    return np.concatenate([phase_colours(z, ceiling=1), inside[..., None]], axis=-1)
+    x, y, inside = _disc(size)
+    colours = phase_colours(x + 1j * y, ceiling=1)
+    return np.concatenate([colours, inside[..., None]], axis=-1)
 
 
 def orientation_colours(
     strength: ArrayLike, angle: ArrayLike, ceiling: float = 1.0
 ) -> NDArray[np.float64]:
-    """Colours ``(..., 3)`` from 0 to 1 of boundaries; those of strength ``ceiling`` are brightest.
+    """Colours ``(..., 3)`` from 0 to 1 of edges; those of strength ``ceiling`` are brightest.
 
-    >>> lines = orientation_colours([1, 1, 0], [0, np.pi / 2, 1])     # lying, standing, none
+    >>> lines = orientation_colours([1, 1, 0], [0, np.pi / 2, 1])     # horizontal, vertical, none
     >>> lines.round(2)
     array([[1.  , 0.58, 0.54],
            [0.  , 0.85, 0.93],
@@ -108,12 +107,16 @@ def orientation_wheel(size: int = 256) -> NDArray[np.float64]:
     >>> orientation_wheel(64).shape
     (64, 64, 4)
     """
+    x, y, inside = _disc(size)
+    colours = orientation_colours(np.minimum(np.hypot(x, y), 1), np.arctan2(y, x))
+    return np.concatenate([colours, inside[..., None]], axis=-1)
+
+
+def _disc(size: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """x, y and the opacity of pixels in the unit disc, whose border is soft by one pixel."""
     offset = (np.arange(size) - (size - 1) / 2) / (size / 2)
     x, y = offset, -offset[:, None]
-    radius = np.hypot(x, y)
-    inside = np.clip((1 - radius) * size / 2, 0, 1)  # one pixel of soft edge
-    colours = orientation_colours(np.minimum(radius, 1), np.arctan2(y, x))
-    return np.concatenate([colours, inside[..., None]], axis=-1)
+    return x, y, np.clip((1 - np.hypot(x, y)) * size / 2, 0, 1)
 
 
 def edges_image(strength: NDArray[np.floating]) -> Image.Image:
@@ -122,10 +125,10 @@ def edges_image(strength: NDArray[np.floating]) -> Image.Image:
 
 
 def orientation_image(strength: NDArray[np.floating], angle: NDArray[np.floating]) -> Image.Image:
-    """The hue is the direction of a boundary, the brightness its strength.
+    """The hue is the direction of an edge, the brightness its strength.
 
-    A wheel in the corner says which: a line has the colour of the wheel where it points to. Small
-    pictures have no room for it.
+    A wheel in the corner is the legend: a line has the colour of the wheel where it points to.
+    Small images have no room for it.
     """
     image = Image.fromarray(_bytes(orientation_colours, strength, angle))
     side = min(image.size)
@@ -138,7 +141,7 @@ def orientation_image(strength: NDArray[np.floating], angle: NDArray[np.floating
 
 
 def overlay_image(image: NDArray[np.uint8], strength: NDArray[np.floating]) -> Image.Image:
-    """Boundaries in red over a photograph ``(height, width, 3)`` that is made paler."""
+    """Edges in red over a photograph ``(height, width, 3)`` that is made paler."""
 
     def laid(pixels: NDArray[Any], share: NDArray[Any]) -> NDArray[Any]:
         pale = 0.6 * pixels + 0.4 * 255
@@ -148,7 +151,7 @@ def overlay_image(image: NDArray[np.uint8], strength: NDArray[np.floating]) -> I
 
 
 def _bytes(colour: Callable[..., NDArray[Any]], *maps: NDArray[Any]) -> NDArray[np.uint8]:
-    """Colours ``(height, width, n)`` in 8 bits, made strip by strip: pictures may be large."""
+    """Colours ``(height, width, n)`` in 8 bits, strip by strip: images may be large."""
     height, width = maps[0].shape[:2]
     rows = max(1, _STRIP // width)
     strips = []

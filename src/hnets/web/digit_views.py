@@ -17,7 +17,7 @@ from hnets.models import _weights as weights
 from hnets.models import create_model
 from hnets.nn.kernel import HarmonicFilters
 from hnets.plan import Block, StreamPath
-from hnets.predict.digit_classifier import ROUND
+from hnets.predict.digit_classifier import ANGLES
 from hnets.predict.ink import Ink, find_ink
 from hnets.streams import Streams
 from hnets.web.payloads import Complex, encoded, quantised, uploaded
@@ -91,10 +91,10 @@ class Digits:
     def round(self, drawing: bytes) -> dict[str, Any]:
         """The digits predicted for a drawing at every ten degrees of a full rotation."""
         ink = _ink(drawing)
-        x = _batch([ink.digit(angle) for angle in ROUND])
+        x = _batch([ink.digit(angle) for angle in ANGLES])
         with torch.inference_mode():
             hnet, plain = (net(x).argmax(1).tolist() for net in (self.hnet, self.plain))
-        return {"angles": ROUND, "hnet": hnet, "plain": plain}
+        return {"angles": ANGLES, "hnet": hnet, "plain": plain}
 
     def fields(self, drawing: bytes, degrees: float, layer: int, order: int) -> dict[str, Any]:
         """All maps of one order of a layer, for a rotated drawing."""

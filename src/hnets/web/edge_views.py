@@ -14,7 +14,7 @@ from PIL import Image
 
 from hnets.data.image_file import centre_crop
 from hnets.functional import rotate_pixels
-from hnets.predict import EdgeDetector, thin_across
+from hnets.predict import EdgeDetector, suppress_edges
 from hnets.predict.rendering import edges_image, orientation_image, overlay_image
 from hnets.web.payloads import base64_png, uploaded
 
@@ -46,7 +46,7 @@ class Edges:
             "height": image.height,
             "image": base64_png(image),
             "edges": base64_png(edges_image(strength)),
-            "lines": base64_png(edges_image(thin_across(strength, angle))),
+            "lines": base64_png(edges_image(suppress_edges(strength, angle))),
             "orientation": base64_png(orientation_image(strength, angle)),
             "overlay": base64_png(overlay_image(np.asarray(image), strength)),
             "disc": base64_png(centre_crop(image).resize((2 * SIDE, 2 * SIDE))),
