@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--tolerance", type=float, default=1.2, help="pixels a line may be off")
     given = parser.parse_args()
     detector = EdgeDetector()
-    strength = detector.thinned(np.asarray(read_image(given.picture)))
+    strength = detector.suppressed(np.asarray(read_image(given.picture)))
     found = trace(strength > given.threshold, given.shortest)
     paths = [simplify(path, given.tolerance) for path in found]
     with replacing(given.svg) as part:

@@ -20,7 +20,7 @@ from hnets.cli.inputs import find_images, output_names
 from hnets.errors import InputError
 from hnets.models import _weights as store
 from hnets.models import _weights as weights
-from hnets.predict import EdgeDetector, thin_across
+from hnets.predict import EdgeDetector, suppress_edges
 from hnets.predict import tiles as windows
 from networks import lively
 
@@ -95,7 +95,7 @@ def test_the_rest_is_written_on_request(command: Command) -> None:
         np.testing.assert_array_equal(arrays["magnitude"], strength)
         np.testing.assert_array_equal(arrays["angle"], angle)
     np.testing.assert_array_equal(pixels("maps/photo.edges.png"), eight_bits(strength))
-    lines = eight_bits(thin_across(strength, angle))
+    lines = eight_bits(suppress_edges(strength, angle))
     np.testing.assert_array_equal(pixels("maps/photo.thin.png"), lines)
     for name in ("orientation", "overlay"):
         assert pixels(f"maps/photo.{name}.png").shape == (100, 120, 3)
@@ -117,7 +117,7 @@ def test_a_large_picture_is_cut_into_tiles(
     command("photo.png", "--orientation")
     whole = [pixels(f"edges-out/{name}") for name in names()]
     halves = [(range(30), range(131)), (range(30), range(131, 260))]
-    monkeypatch.setattr(windows, "tiles", lambda *_: halves)
+    monkeypatch.setattr(windows, "split", lambda *_: halves)
     command("photo.png", "--orientation", "-o", "again")
     for name, expected in zip(names(), whole, strict=True):
         difference = np.abs(pixels(f"again/{name}").astype(int) - expected)
@@ -196,7 +196,7 @@ def test_of_many_files_only_the_number_is_said(command: Command) -> None:
     for number in range(14):
         photo(8, 8).save(f"in/{number:02}.png")
     done = command("in")
-    assert done.out == "wrote 14 files for 14 pictures in edges-out\n"
+    assert done.out == "wrote 14 files for 14 images in edges-out\n"
     assert len(names()) == 14
 
 
@@ -236,7 +236,7 @@ def test_names_are_the_same_whatever_the_letters_case(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_pictures_and_a_pattern_without_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no picture in the folder .*; expected"):
+    with pytest.raises(InputError, match=r"there is no image in the folder .*; expected"):
         list(find_images(str(tmp_path)))
     with pytest.raises(InputError, match=r"there is no file like .*\*\.png; give the path of a"):
         list(find_images(str(tmp_path / "*.png")))
@@ -269,7 +269,7 @@ def damaged(name: str) -> None:
         ("empty.png", r"empty\.png is empty; give a PNG"),
         ("text.png", r"text\.png is not an image that can be read; give a PNG"),
         ("bomb.png", r"bomb\.png has more than 178 million pixels; make it smaller first"),
-        ("nothing", "there is no picture in the folder nothing; expected files that end in .png"),
+        ("nothing", "there is no image in the folder nothing; expected files that end in .png"),
         ("no*.gif", r"there is no file like no\*\.gif; give the path of an image"),
     ],
 )
@@ -309,7 +309,7 @@ def test_all_that_is_wrong_is_said(command: Command) -> None:
         ("photo.png --scale nan", "got 'nan'"),
         ("photo.png --device moon", "expected a device such as cpu or cuda, got 'moon'"),
         ("photo.png -o photo.png", "expected a folder to write to, got 'photo.png'"),
-        ("photo.png other.png -o -", "expected one picture for stdout, got 2; give a folder"),
+        ("photo.png other.png -o -", "expected one image for stdout, got 2; give a folder"),
         ("photo.png -o - --thin --npz", "expected one of --thin, --npz for stdout, got 2; give"),
         ("photo.png --thick", "No such option"),
     ],

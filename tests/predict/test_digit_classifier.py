@@ -25,14 +25,12 @@ from hnets.predict import (
     DigitClassifier,
     DigitPrediction,
     as_digit,
-    parts,
+    ink,
 )
 from hnets.predict.digit_classifier import DEFAULT
 from networks import digits
 
-BLANK = (
-    r"no digit is to be seen in {}: give a picture with one digit, dark on light or light on dark"
-)
+BLANK = r"no digit is visible in {}: give an image of one digit, dark on light or light on dark"
 STROKES = {
     "7": [[(0.2, 0.1), (0.8, 0.1), (0.45, 0.9)]],
     "2": [[(0.25, 0.25), (0.45, 0.1), (0.7, 0.2), (0.65, 0.45), (0.25, 0.9), (0.8, 0.9)]],
@@ -180,7 +178,7 @@ def test_parts_are_those_of_scipy() -> None:
     for share in (0.05, 0.3, 0.5, 0.6, 1.0):
         mask = random.random((40, 61)) < share
         expected, count = label(mask, np.ones((3, 3)))
-        found = parts._labels(mask)
+        found = ink._labels(mask)
         pairs = set(zip(expected.ravel().tolist(), found.ravel().tolist(), strict=True))
         assert len(pairs) == len(set(expected.ravel())) == len(set(found.ravel()))
         assert found.max() == count
@@ -228,11 +226,11 @@ def test_arrays_and_modes_are_read_alike() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.zeros((3, 32, 32), np.uint8), r"\(height, width\) or .*, got \(3, 32, 32\)"),
+        (np.zeros((3, 32, 32), np.uint8), r"got \(3, 32, 32\); put the colours last"),
         (np.zeros(9, np.uint8), r"got \(9,\)"),
         (np.zeros((8, 32)), "is 32×8 pixels, and at least 16×16 are needed"),
-        (np.zeros((0, 5), np.uint8), "is 5×0 pixels"),
-        (np.full((32, 32), 255), "uint8, or floating point from 0 to 1, got int64 from 255 to 255"),
+        (np.zeros((0, 5), np.uint8), r"should have pixels, got an array of shape \(0, 5\)"),
+        (np.full((32, 32), 255), "got int64 from 255 to 255; if white is 255"),
         (np.full((32, 32), 3.5), r"got float64 from 3\.5 to 3\.5"),
         (np.full((32, 32), math.nan), "got float64 from nan"),
     ],
@@ -268,7 +266,7 @@ def test_answers_come_in_order_with_what_was_seen() -> None:
 
 
 def test_a_blank_picture_among_others_is_named_by_its_number() -> None:
-    with pytest.raises(ImageError, match="picture 1"):
+    with pytest.raises(ImageError, match="image 1"):
         DigitClassifier(digits()).classify([drawn(), Image.new("L", (40, 40))])
 
 
@@ -286,9 +284,9 @@ def test_the_model_given_is_left_as_it_is() -> None:
 
 
 def test_turning_asks_at_every_angle() -> None:
-    turning = DigitClassifier(Corner()).turning(drawn("7"), angles=(0, 90, 180, 270))
+    turning = DigitClassifier(Corner()).rotated(drawn("7"), angles=(0, 90, 180, 270))
     # The ink of a 7 is most in the top left quadrant; its turns are counter-clockwise.
-    expected = [int(np.add.reduceat(np.add.reduceat(np.rot90(turning.given.seen, k), [0, 14], 0),
+    expected = [int(np.add.reduceat(np.add.reduceat(np.rot90(turning.original.seen, k), [0, 14], 0),
                                     [0, 14], 1).argmax()) for k in range(4)]  # fmt: skip
     assert turning.digits.tolist() == expected
     assert len(set(expected)) > 1
@@ -296,20 +294,20 @@ def test_turning_asks_at_every_angle() -> None:
     assert turning.probabilities.shape == (4, 10)
     assert turning.same.tolist() == [digit == expected[0] for digit in expected]
     assert turning.share == turning.same.mean() < 1
-    assert turning.lowest == turning.probabilities[:, turning.given.digit].min()
+    assert turning.lowest == turning.probabilities[:, turning.original.digit].min()
 
 
 def test_a_harmonic_network_answers_quarter_turns_alike() -> None:
-    turning = DigitClassifier(digits()).turning(drawn())
+    turning = DigitClassifier(digits()).rotated(drawn())
     assert turning.angles == tuple(range(0, 360, 10))
     by_quarter = turning.probabilities.reshape(4, 9, 10)
     np.testing.assert_allclose(by_quarter, by_quarter[:1].repeat(4, 0), atol=1e-5)
-    np.testing.assert_allclose(turning.probabilities[0], turning.given.probabilities, atol=1e-6)
+    np.testing.assert_allclose(turning.probabilities[0], turning.original.probabilities, atol=1e-6)
 
 
 def test_no_angles_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one angle, got none"):
-        DigitClassifier(digits()).turning(drawn(), angles=())
+        DigitClassifier(digits()).rotated(drawn(), angles=())
 
 
 # The command --------------------------------------------------------------------------------------
@@ -395,14 +393,14 @@ def test_json_is_all_that_is_printed(command: Command) -> None:
     done = command("seven.png", "--json", "--no-figure")
     assert (done.code, done.err) == (0, "")
     (facts,) = json.loads(done.out)
-    expected = DigitClassifier().turning(drawn())
-    assert (facts["file"], facts["digit"]) == ("seven.png", expected.given.digit)
-    assert facts["confidence"] == pytest.approx(expected.given.confidence, abs=1e-5)
-    np.testing.assert_allclose(facts["probabilities"], expected.given.probabilities, atol=1e-5)
-    assert facts["turned"]["angles"] == list(range(0, 360, 10))
-    assert facts["turned"]["digits"] == expected.digits.tolist()
-    assert facts["turned"]["share"] == pytest.approx(expected.share, abs=1e-5)
-    assert facts["turned"]["lowest"] == pytest.approx(expected.lowest, abs=1e-5)
+    expected = DigitClassifier().rotated(drawn())
+    assert (facts["file"], facts["digit"]) == ("seven.png", expected.original.digit)
+    assert facts["confidence"] == pytest.approx(expected.original.confidence, abs=1e-5)
+    np.testing.assert_allclose(facts["probabilities"], expected.original.probabilities, atol=1e-5)
+    assert facts["rotated"]["angles"] == list(range(0, 360, 10))
+    assert facts["rotated"]["digits"] == expected.digits.tolist()
+    assert facts["rotated"]["share"] == pytest.approx(expected.share, abs=1e-5)
+    assert facts["rotated"]["lowest"] == pytest.approx(expected.lowest, abs=1e-5)
     assert not Path("digits.png").exists()
     done = command("seven.png", "--json", "--out", "figures/seven.svg")
     assert len(json.loads(done.out)) == 1
@@ -416,10 +414,10 @@ def test_json_is_all_that_is_printed(command: Command) -> None:
     [
         ("", "Missing argument .*; see hnets digits --help"),
         ("fine.png missing.png", r"there is no file missing\.png; give the path of an image"),
-        ("fine.png blank.png missing.png", BLANK.format(r"blank\.png")),
+        ("fine.png blank.png", BLANK.format(r"blank\.png")),
         ("fine.png text.png", r"text\.png is not an image that can be read"),
         ("small.png", r"small\.png is 12×12 pixels, and at least 16×16 are needed"),
-        ("empty", "there is no picture in the folder empty; expected files that end in .png"),
+        ("empty", "there is no image in the folder empty; expected files that end in .png"),
         ("fine.png --out x.jpg", r"expected a file that ends in .*, got 'x\.jpg'"),
         ("fine.png --out text.png/x.png", r"expected a folder to write to, got 'text\.png'"),
     ],
@@ -454,14 +452,14 @@ def test_without_matplotlib_there_is_a_table_still(
 
 def test_help_says_what_six_and_nine_are(command: Command) -> None:
     done = command("--help")
-    assert "A 6 and a 9 are one another's half turns" in done.out
+    assert "A 6 and a 9 are rotations of each other by 180°" in done.out
 
 
 # The figure ---------------------------------------------------------------------------------------
 
 
 def turned_digit(name: str = "seven.png") -> inspect.TurnedDigit:
-    return inspect.TurnedDigit(name, drawn(), DigitClassifier(Corner()).turning(drawn()))
+    return inspect.TurnedDigit(name, drawn(), DigitClassifier(Corner()).rotated(drawn()))
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 7])
@@ -481,7 +479,7 @@ def test_figure_names_other_answers_where_they_are_given() -> None:
     figure = inspect.digits_figure([digit])
     others = digit.turning.digits[~digit.turning.same]
     assert [text.get_text() for text in figure.axes[2].texts] == [str(d) for d in others]
-    given = digit.turning.given
+    given = digit.turning.original
     titles = [text.get_text() for text in figure.texts]
     assert titles[0] == "$a_b$ a long…to be cut.png"
     assert titles[2] == f"{given.digit}, {100 * given.confidence:.1f} %"

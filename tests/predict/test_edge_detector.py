@@ -18,9 +18,9 @@ from hnets.errors import InputError
 from hnets.metrics import suppression
 from hnets.models import _weights as store
 from hnets.models import _weights as weights
-from hnets.predict import EdgeDetector, Oriented, thin_across
+from hnets.predict import EdgeDetector, OrientedEdges, suppress_edges
 from hnets.predict import tiles as windows
-from hnets.predict.tiles import View, answer, reach
+from hnets.predict.tiles import View, predict_tiled, receptive_radius
 from networks import lively
 
 
@@ -97,7 +97,7 @@ def test_a_batch_gives_a_batch_and_a_list_gives_a_list() -> None:
     expected = [detector()(one), detector()(other)]
     np.testing.assert_array_equal(detector()(batch), np.stack(expected))
     np.testing.assert_array_equal(detector()([one, other]), expected)
-    np.testing.assert_array_equal(detector().thinned(batch)[1], detector().thinned(other))
+    np.testing.assert_array_equal(detector().suppressed(batch)[1], detector().suppressed(other))
     oriented = detector().oriented(batch)
     assert oriented.strength.shape == oriented.angle.shape == (2, 40, 52)
     listed = detector().oriented([one, Image.fromarray(picture(20, 30))])
@@ -112,7 +112,7 @@ def test_pictures_may_be_small(size: tuple[int, int]) -> None:
     assert strength.shape == angle.shape == size
     assert np.isfinite(strength).all()
     assert np.isfinite(angle).all()
-    assert detector().thinned(pixels).shape == size
+    assert detector().suppressed(pixels).shape == size
 
 
 @pytest.mark.parametrize(
@@ -124,20 +124,20 @@ def test_pictures_may_be_small(size: tuple[int, int]) -> None:
         (np.zeros((1, 2, 3, 4, 3), np.uint8), r"got \(1, 2, 3, 4, 3\)$"),
         (np.zeros((0, 5), np.uint8), r"should have pixels, got an array of shape \(0, 5\)"),
         (np.zeros((0, 4, 5, 3)), r"got \(0, 4, 5, 3\)"),
-        (np.full((4, 4), 200), r"got int64 from 200 to 200; if white is 255, use picture\.astype"),
+        (np.full((4, 4), 200), r"got int64 from 200 to 200; if white is 255, use image\.astype"),
         (np.full((4, 4), 200.0), r"got float64 from 200\.0 to 200\.0; if white is 255"),
         (np.full((4, 4), -0.5), r"from 0 to 1, got float64 from -0\.5 to -0\.5; scale it first"),
-        (np.full((4, 4), math.nan), "from nan to nan; replace what is not a number"),
+        (np.full((4, 4), math.nan), "from nan to nan; replace the NaN in it"),
         (np.array([[0.5, math.inf]]), "from 0.5 to inf; scale it first"),
         (np.full((4, 4), 1j), "got complex128; convert it first"),
         (np.full((4, 4), "a"), "got str32; convert it first"),
     ],
 )
 def test_arrays_that_are_no_pictures_are_named(given: NDArray[np.generic], message: str) -> None:
-    with pytest.raises(ImageError, match=f"^the picture .*{message}") as caught:
+    with pytest.raises(ImageError, match=f"^the image .*{message}") as caught:
         detector()(given)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ImageError, match=r"^picture 1 "):
+    with pytest.raises(ImageError, match=r"^image 1 "):
         detector()([picture(), given])
 
 
@@ -213,8 +213,8 @@ def test_a_quarter_turn_turns_the_boundaries_exactly(
 
 
 def test_the_network_looks_as_far_as_is_said() -> None:
-    assert reach(detector().model) == 93
-    assert reach(EdgeDetector(models.hed_low()).model) == 93
+    assert receptive_radius(detector().model) == 93
+    assert receptive_radius(EdgeDetector(models.hed_low()).model) == 93
 
 
 @pytest.mark.parametrize("size", [321, 320])
@@ -245,7 +245,7 @@ def test_tiles_give_the_answer_of_the_whole(
 ) -> None:
     pixels = picture(*size)
     strength, angle = detector().oriented(pixels, scales)
-    monkeypatch.setattr(windows, "tiles", cut)
+    monkeypatch.setattr(windows, "split", cut)
     tiled = detector().oriented(pixels, scales)
     np.testing.assert_allclose(tiled.strength, strength, atol=1e-6)
     assert np.quantile(turns(tiled.angle, angle), 0.99) < 1e-4
@@ -255,7 +255,7 @@ def test_tiles_give_the_answer_of_the_whole(
 def test_tiles_without_margins_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = picture(20, 420)
     whole = detector()(pixels)
-    monkeypatch.setattr(windows, "tiles", cut)
+    monkeypatch.setattr(windows, "split", cut)
     blind = EdgeDetector(network())
     blind._view = View(margin=48, step=16, device=torch.device("cpu"))
     assert np.abs(blind(pixels) - whole).max() > 1e-5
@@ -265,7 +265,7 @@ def test_tiles_without_margins_would_not(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_tiles_cover_every_pixel_once_and_are_small(size: tuple[int, int]) -> None:
     for margin, scale in ((0, 1.0), (111, 1.0), (111, 4.0)):
         times = np.zeros(size, int)
-        for rows, columns in windows.tiles(*size, margin, scale):
+        for rows, columns in windows.split(*size, margin, scale):
             times[rows.start : rows.stop, columns.start : columns.stop] += 1
             sides = [len(part) * scale + 2 * margin for part in (rows, columns)]
             assert len(rows) * len(columns) == times.size or math.prod(sides) <= windows.AT_ONCE
@@ -282,7 +282,7 @@ def test_what_is_shown_is_never_more_than_fits_at_once(monkeypatch: pytest.Monke
 
     image = np.zeros((310, 400), np.uint8)[..., None].repeat(3, 2)
     for scales in ([0.1], [1.0], [0.5, 1.0, 1.5]):
-        answer(watch, lambda maps: maps, image, scales, detector()._view)
+        predict_tiled(watch, lambda maps: maps, image, scales, detector()._view)
     assert max(shown) <= 300**2
     assert len(shown) > 20
 
@@ -303,7 +303,7 @@ def test_a_smooth_picture_survives_the_way_there_and_back(scale: float) -> None:
     y, x = np.mgrid[:90, :121] / 40
     wave = (0.5 + 0.5 * np.sin(x + y)).astype(np.float32)
     image = np.stack([wave, 1 - wave, 0.3 + 0 * wave], 2)
-    back = answer(lambda shown: shown, lambda maps: maps, image, [scale], detector()._view)
+    back = predict_tiled(lambda shown: shown, lambda maps: maps, image, [scale], detector()._view)
     np.testing.assert_allclose(back[2], 0.3, atol=1e-6)
     inside = np.s_[:, 8:-8, 8:-8]  # at the border there is less to interpolate between
     np.testing.assert_allclose(back[inside], image.transpose(2, 0, 1)[inside], atol=0.01)
@@ -315,14 +315,14 @@ def test_a_smooth_picture_survives_the_way_there_and_back(scale: float) -> None:
 def test_lines_are_where_the_strength_is_highest_across_them() -> None:
     strength = np.zeros((40, 40), np.float32)
     strength[:, 18:23] = 0.2, 0.5, 0.9, 0.5, 0.2
-    upright = thin_across(strength, np.full((40, 40), np.pi / 2, np.float32))
+    upright = suppress_edges(strength, np.full((40, 40), np.pi / 2, np.float32))
     np.testing.assert_allclose(upright[6:-6, 20], 0.7)  # smoothed with [1 2 1]/4, as the literature
     assert not upright[:, np.arange(40) != 20].any()
-    lying = thin_across(strength.T, np.zeros((40, 40), np.float32))
+    lying = suppress_edges(strength.T, np.zeros((40, 40), np.float32))
     np.testing.assert_array_equal(lying, upright.T)
-    sharp = thin_across(strength, np.full((40, 40), np.pi / 2, np.float32), "unsmoothed")
+    sharp = suppress_edges(strength, np.full((40, 40), np.pi / 2, np.float32), "unsmoothed")
     np.testing.assert_allclose(sharp[6:-6, 20], 0.9)
-    along = thin_across(strength, np.zeros((40, 40), np.float32), "unsmoothed")
+    along = suppress_edges(strength, np.zeros((40, 40), np.float32), "unsmoothed")
     np.testing.assert_array_equal(along[6:-6], strength[6:-6])  # nothing is stronger along it
 
 
@@ -332,22 +332,22 @@ def test_lines_follow_a_slanted_boundary(rise: float) -> None:
     away = np.abs(y - rise * x) / math.hypot(1, rise)
     strength = np.exp(-((away / 2) ** 2)).astype(np.float32)
     right = np.full(strength.shape, math.atan(rise) % np.pi)
-    assert (thin_across(strength, right) > 0)[away > 1].sum() == 0
-    assert (thin_across(strength, right + np.pi / 2) > 0)[away > 1].any()
+    assert (suppress_edges(strength, right) > 0)[away > 1].sum() == 0
+    assert (suppress_edges(strength, right + np.pi / 2) > 0)[away > 1].any()
 
 
-def test_thinned_is_thin_across_of_oriented() -> None:
+def test_thinned_is_suppress_edges_of_oriented() -> None:
     oriented = detector().oriented(picture())
-    assert isinstance(oriented, Oriented)
-    thinned = detector().thinned(picture(), variant="unsmoothed")
-    np.testing.assert_array_equal(thinned, thin_across(*oriented, "unsmoothed"))
+    assert isinstance(oriented, OrientedEdges)
+    thinned = detector().suppressed(picture(), variant="unsmoothed")
+    np.testing.assert_array_equal(thinned, suppress_edges(*oriented, "unsmoothed"))
     kept = thinned > 0
     assert 0.02 < kept.mean() < 0.6
     inside = np.s_[6:-6, 6:-6]
     expected = np.where(kept, oriented.strength, 0)
     np.testing.assert_array_equal(thinned[inside], expected[inside])
     with pytest.raises(InputError, match="there is no suppression 'thick': it is one of none, "):
-        detector().thinned(picture(), variant="thick")
+        detector().suppressed(picture(), variant="thick")
 
 
 def test_lines_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,8 +355,8 @@ def test_lines_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     strength = random.random((130, 97)).astype(np.float32)
     angle = (np.pi * random.random((130, 97))).astype(np.float32)
     names = [name for name in suppression.VARIANTS if name != "none"]
-    whole = [thin_across(strength, angle, name) for name in names]
+    whole = [suppress_edges(strength, angle, name) for name in names]
     monkeypatch.setattr(windows, "AT_ONCE", 40**2)
-    assert len(list(windows.tiles(130, 97))) == 12
+    assert len(list(windows.split(130, 97))) == 12
     for name, expected in zip(names, whole, strict=True):
-        np.testing.assert_array_equal(thin_across(strength, angle, name), expected)
+        np.testing.assert_array_equal(suppress_edges(strength, angle, name), expected)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import hnets
 from hnets import models
 from hnets.predict import EdgeDetector
-from hnets.predict.orientation import Compass
+from hnets.predict.orientation import OrientationReader
 from networks import lively
 
 SIDE = 33
@@ -131,7 +131,7 @@ def test_weights_matter_to_what_is_read() -> None:
         maps = net.stages[0]((x - net.mean) / net.std)
     middle = (slice(None), slice(None), SIDE // 2, SIDE // 2)
     off = []
-    for compass in (Compass(net), Compass(other)):
+    for compass in (OrientationReader(net), OrientationReader(other)):
         re, im = compass(maps)[middle].T.numpy()
         off.append(apart(np.arctan2(im, re) / 2, np.radians(DEGREES)).mean())
     assert off[0] < 5

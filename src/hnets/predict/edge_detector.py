@@ -209,8 +209,8 @@ def _each(
     stack: Callable[[list[Output]], Output],
 ) -> Output | list[Output]:
     """The output for an image, for a batch, or for each of a list."""
-    batch = isinstance(images, np.ndarray) and images.ndim == 4 and len(images) > 0
-    if isinstance(images, Sequence) or batch:
-        outputs = [one(each, f"image {number}") for number, each in enumerate(images)]
-        return stack(outputs) if batch else outputs
+    if isinstance(images, Sequence):
+        return [one(each, f"image {number}") for number, each in enumerate(images)]
+    if isinstance(images, np.ndarray) and images.ndim == 4 and len(images):
+        return stack([one(each, f"image {number}") for number, each in enumerate(images)])
     return one(images, "the image")

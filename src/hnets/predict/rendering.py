@@ -112,7 +112,7 @@ def orientation_wheel(size: int = 256) -> NDArray[np.float64]:
     return np.concatenate([colours, inside[..., None]], axis=-1)
 
 
-def _disc(size: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _disc(size: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """x, y and the opacity of pixels in the unit disc, whose border is soft by one pixel."""
     offset = (np.arange(size) - (size - 1) / 2) / (size / 2)
     x, y = offset, -offset[:, None]

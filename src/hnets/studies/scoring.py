@@ -87,7 +87,7 @@ def _score(
     for result in benchmark(test, maps, thresholds, SUPPRESSIONS[:2]):
         found[result.suppression] = result.scores
     if isinstance(model, HDSN):
-        lines = _write(test, folder / "lines", detector.thinned, console)
+        lines = _write(test, folder / "lines", detector.suppressed, console)
         found["phase"] = benchmark(test, lines, thresholds, ["none"])[0].scores
     return {
         way: {"ods": scores.ods.f, "ois": scores.ois.f, "ap": scores.ap}
