@@ -1,6 +1,7 @@
-"""Halving and going back: definitions, exact turns, gradients, and the form that graphs take."""
+"""Pooling, halving and enlarging: definitions, exact rotations, gradients, and the reference."""
 
 import itertools
+import math
 from collections.abc import Callable
 
 import pytest
@@ -12,12 +13,19 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from hnets import functional as F
-from hnets.functional import pyramid
+from hnets.functional.pyramid import reference
 
 SIDES = (1, 2, 3, 4, 5, 8, 9)
 sizes = st.tuples(st.integers(1, 40), st.integers(1, 40))
 every_size = pytest.mark.parametrize("size", list(itertools.product(SIDES, SIDES)), ids=str)
 Halve = Callable[[Tensor], Tensor]
+FORMS: list[Callable[[Tensor], Tensor]] = [  # ways to lie in memory
+    lambda x: x,
+    lambda x: x.contiguous(memory_format=torch.channels_last),
+    lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
+    lambda x: x.repeat_interleave(2, dim=1)[:, ::2],
+    lambda x: x.repeat_interleave(2, dim=2)[:, :, ::2],
+]
 
 
 def picture(size: tuple[int, int], **options: object) -> Tensor:
@@ -36,14 +44,6 @@ def by_definition(x: Tensor, dim: int) -> Tensor:
             for i in range(0, last + 1, 2)
         ]
     return torch.stack(means, dim)
-
-
-def in_a_graph(x: Tensor) -> Tensor:
-    return pyramid._halve_any(x, functional.avg_pool2d, lambda a, b: (a + b) / 2)
-
-
-def in_a_graph_max(x: Tensor) -> Tensor:
-    return pyramid._halve_any(x, functional.max_pool2d, torch.maximum)
 
 
 def halved(side: int, times: int) -> int:
@@ -72,11 +72,11 @@ def test_halving_is_its_definition(size: tuple[int, int]) -> None:
 @given(sizes)
 def test_graphs_halve_alike(size: tuple[int, int]) -> None:
     x = picture(size)
-    torch.testing.assert_close(in_a_graph(x), F.halve2d(x), rtol=0, atol=1e-14)
-    assert torch.equal(in_a_graph_max(x), F.halve_max2d(x))
+    torch.testing.assert_close(reference.halve(x), F.halve2d(x), rtol=0, atol=1e-14)
+    assert torch.equal(reference.halve_max(x), F.halve_max2d(x))
 
 
-@given(sizes, st.sampled_from([F.halve2d, F.halve_max2d, in_a_graph, in_a_graph_max]))
+@given(sizes, st.sampled_from([F.halve2d, F.halve_max2d, reference.halve, reference.halve_max]))
 def test_halving_turns_and_mirrors_with_its_input(size: tuple[int, int], halve: Halve) -> None:
     x = picture(size)
     for quarters in (1, 2, 3):
@@ -89,7 +89,7 @@ def test_halving_turns_and_mirrors_with_its_input(size: tuple[int, int], halve: 
 @given(sizes, st.floats(-1e3, 1e3))
 def test_a_flat_picture_stays_flat(size: tuple[int, int], value: float) -> None:
     x = torch.full((1, 1, *size), value, dtype=torch.float64)
-    for halve in (F.halve2d, F.halve_max2d, in_a_graph, in_a_graph_max):
+    for halve in (F.halve2d, F.halve_max2d, reference.halve, reference.halve_max):
         assert torch.equal(halve(x), x[:, :, ::2, ::2])
 
 
@@ -108,7 +108,7 @@ def test_gradients_of_halving(size: tuple[int, int]) -> None:
     assert gradcheck(F.halve2d, x)
     assert gradgradcheck(F.halve2d, x)
     (found,) = torch.autograd.grad(F.halve2d(x).square().sum(), x)
-    (expected,) = torch.autograd.grad(in_a_graph(x).square().sum(), x)
+    (expected,) = torch.autograd.grad(reference.halve(x).square().sum(), x)
     torch.testing.assert_close(found, expected)
 
 
@@ -135,6 +135,70 @@ def test_halving_under_what_torch_users_put_around_it(size: tuple[int, int]) -> 
     half = F.halve2d(x.bfloat16())
     assert half.dtype == torch.bfloat16
     torch.testing.assert_close(half.float(), expected, rtol=0.02, atol=0.02)
+
+
+# Pooling ------------------------------------------------------------------------------------------
+
+
+def ramp(height: int, width: int) -> Tensor:
+    """The coordinates x + 10·y of pixel centres, y down from the top left pixel."""
+    y, x = torch.arange(height, dtype=torch.float64), torch.arange(width, dtype=torch.float64)
+    return (x[None, :] + 10 * y[:, None])[None, None]
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+def test_pooling_puts_centres_at_the_middles_of_blocks(stride: int) -> None:
+    x = ramp(12 * stride, 10 * stride)
+    middles = stride * ramp(12, 10) + 11 * (stride - 1) / 2
+    torch.testing.assert_close(F.mean_pool2d(x, stride), middles, rtol=0, atol=1e-11)
+    window = F.gaussian_window(stride + 2 * math.ceil(2 * stride / 3), stride / 3)
+    blurred = F.blur_pool2d(x, window, stride)
+    assert blurred.shape == middles.shape
+    inside = (..., slice(2, -2), slice(2, -2))  # where the reflected border does not reach
+    torch.testing.assert_close(blurred[inside], middles[inside], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_mean_pooling_is_that_of_torch(
+    size: int, dtype: torch.dtype, form: Callable[[Tensor], Tensor]
+) -> None:
+    x = form(torch.randn(2, 3, 7, 8, dtype=dtype))
+    grad = torch.randn(2, 3, 7 // size, 8 // size, dtype=dtype)
+    found, expected = [], []
+    for pool, results in ((F.mean_pool2d, found), (functional.avg_pool2d, expected)):
+        leaf = x.detach().requires_grad_()
+        y = pool(leaf, size)
+        results += [y, *torch.autograd.grad(y, leaf, grad)]
+    torch.testing.assert_close(found, expected)
+
+
+def test_mean_pooling_can_be_differentiated_twice() -> None:
+    x = torch.randn(1, 1, 5, 4, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda x: F.mean_pool2d(x, 2), x)
+    assert gradgradcheck(lambda x: F.mean_pool2d(x, 2), x)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_pooling_is_exact_at_90_degrees(stride: int) -> None:
+    x = torch.randn(1, 2, 6 * stride, 8 * stride, dtype=torch.float64)
+    window = F.gaussian_window(stride + 2, 0.8)
+    for pool in (lambda x: F.mean_pool2d(x, stride), lambda x: F.blur_pool2d(x, window, stride)):
+        turned = pool(torch.rot90(x, 1, (2, 3)))
+        torch.testing.assert_close(turned, torch.rot90(pool(x), 1, (2, 3)), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [3, 4, 7])
+def test_the_gaussian_window_is_symmetric_and_sums_to_one(size: int) -> None:
+    window = F.gaussian_window(size, 1.1)
+    assert window.dtype == torch.float64
+    torch.testing.assert_close(window.sum(), torch.tensor(1.0, dtype=torch.float64))
+    torch.testing.assert_close(window, window.flip(0), rtol=0, atol=0)
+    ratio = window[size // 2] / window[size // 2 + 1]
+    offset = (size // 2 - (size - 1) / 2, size // 2 + 1 - (size - 1) / 2)
+    expected = math.exp((offset[1] ** 2 - offset[0] ** 2) / (2 * 1.1**2))
+    assert math.isclose(float(ratio), expected, rel_tol=1e-12)
 
 
 # Padding, and back --------------------------------------------------------------------------------

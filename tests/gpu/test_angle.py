@@ -10,7 +10,7 @@ import torch
 import hnets
 from hnets import nn as hnn
 from hnets.functional import magnitude, synthesis
-from hnets.functional.fourier import _cpu
+from hnets.functional.fourier import cpu as cpu_form
 from hnets.streams import Streams
 
 pytestmark = pytest.mark.gpu
@@ -29,7 +29,7 @@ def _exact() -> None:
 def test_triton_agrees_with_the_cpu_form(
     order: int, samples: int, fields: int, memory_format: torch.memory_format, dtype: torch.dtype
 ) -> None:
-    from hnets.functional.fourier import _triton
+    from hnets.functional.fourier import triton
 
     matrix = torch.tensor(synthesis(order, samples))
     x, grad = torch.randn(2, 5, (1 + 2 * order) * fields, 13, 9).to(dtype).double()
@@ -38,16 +38,16 @@ def test_triton_agrees_with_the_cpu_form(
     cpu = (x, scale, shift, matrix)
     gpu = (x.cuda().to(dtype), *(t.cuda().float() for t in (scale, shift, matrix)))
     gpu_grad, gpu_extra = grad.cuda().to(dtype), [t.cuda().float() for t in extra]
-    sums, kept = _cpu.backward_sums(grad, *cpu)
+    sums, kept = cpu_form.backward_sums(grad, *cpu)
     pairs = [
-        (_triton.forward(*gpu), _cpu.forward(*cpu)),
-        (_triton.moments(gpu[0], gpu[3]).sum(0), _cpu.moments(x, matrix)[0]),
-        (_triton.backward_sums(gpu_grad, *gpu)[0].sum(0), sums[0]),
-        (_triton.backward(gpu_grad, *gpu)[0], _cpu.backward(grad, *cpu)[0]),
-        (_triton.backward(gpu_grad, *gpu)[1].sum(0), sums[0]),
+        (triton.forward(*gpu), cpu_form.forward(*cpu)),
+        (triton.moments(gpu[0], gpu[3]).sum(0), cpu_form.moments(x, matrix)[0]),
+        (triton.backward_sums(gpu_grad, *gpu)[0].sum(0), sums[0]),
+        (triton.backward(gpu_grad, *gpu)[0], cpu_form.backward(grad, *cpu)[0]),
+        (triton.backward(gpu_grad, *gpu)[1].sum(0), sums[0]),
         (
-            _triton.backward_batch(gpu_grad, *gpu, gpu_extra, None),
-            _cpu.backward_batch(grad, *cpu, extra, kept),
+            triton.backward_batch(gpu_grad, *gpu[:3], gpu_extra, None, gpu[3]),
+            cpu_form.backward_batch(grad, *cpu[:3], extra, kept, matrix),
         ),
     ]
     # tf32, which serves half precision, puts some values on the other side of the ReLU's corner.

@@ -11,7 +11,8 @@ import torch
 import hnets
 from hnets import Streams
 from hnets import nn as hnn
-from hnets.functional import _cpu, plain
+from hnets.functional import _batch_norm
+from hnets.functional.magnitudes import cpu, reference
 
 pytestmark = pytest.mark.gpu
 LAYOUTS = ["8x0 + 8x1", "3x0r + 5x1 + 2x2", "35x0 + 35x1", "1x-1"]
@@ -37,31 +38,27 @@ def _inputs(layout: str, memory_format: torch.memory_format) -> tuple[torch.Tens
 def test_magnitude_functions_agree_with_the_cpu_form(
     layout: str, memory_format: torch.memory_format, dtype: torch.dtype
 ) -> None:
-    from hnets.functional import _triton
+    from hnets.functional.magnitudes import triton
 
-    streams, magnitude_eps = Streams(layout), 1e-4
+    fields = (Streams(layout), 1e-4)
     x, grad, scale, shift = _inputs(layout, memory_format)
     x, grad = x.to(dtype).double(), grad.to(dtype).double()  # round once, then compare exactly
     extra = torch.stack([scale, shift])
     gpu_x, gpu_grad = x.cuda().to(dtype), grad.cuda().to(dtype)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     gpu_scale, gpu_shift, gpu_extra = (t.cuda().to(wide) for t in (scale, shift, extra))
-    common, gpu = (
-        (x, scale, shift, streams, magnitude_eps),
-        (gpu_x, gpu_scale, gpu_shift, streams, magnitude_eps),
-    )
+    common, gpu = (x, scale, shift, *fields), (gpu_x, gpu_scale, gpu_shift, *fields)
+    sums, intermediate = cpu.backward_sums(grad, *common)
     pairs = [
-        (_triton.forward(*gpu), _cpu.forward(*common)),
+        (triton.forward(*gpu), cpu.forward(*common)),
+        (triton.forward(gpu_x, None, *gpu[2:]), cpu.forward(x, None, *common[2:])),
+        (triton.moments(gpu_x, *fields).sum(0), cpu.moments(x, *fields)[0]),
+        (triton.backward_sums(gpu_grad, *gpu)[0].sum(0), sums[0]),
+        (triton.backward(gpu_grad, *gpu)[0], cpu.backward(grad, *common)[0]),
+        (triton.backward(gpu_grad, *gpu)[1].sum(0), cpu.backward(grad, *common)[1][0]),
         (
-            _triton.moments(gpu_x, streams, magnitude_eps).sum(0),
-            _cpu.moments(x, streams, magnitude_eps)[0],
-        ),
-        (_triton.backward_sums(gpu_grad, *gpu)[0].sum(0), _cpu.backward_sums(grad, *common)[0][0]),
-        (_triton.backward(gpu_grad, *gpu)[0], _cpu.backward(grad, *common)[0]),
-        (_triton.backward(gpu_grad, *gpu)[1].sum(0), _cpu.backward(grad, *common)[1][0]),
-        (
-            _triton.backward_batch(gpu_grad, *gpu, gpu_extra, None),
-            _cpu.backward_batch(grad, *common, extra, _cpu.backward_sums(grad, *common)[1]),
+            triton.backward_batch(gpu_grad, *gpu[:3], gpu_extra, None, *fields),
+            cpu.backward_batch(grad, *common[:3], extra, intermediate, *fields),
         ),
     ]
     bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-3}[dtype]
@@ -133,16 +130,16 @@ def test_boundary_networks_answer_as_on_the_cpu(name: str) -> None:
 @pytest.mark.parametrize("fields", [1, 16, 70])
 @pytest.mark.parametrize("blocks", [1, 64, 200])
 def test_statistics_fold_as_on_cpu(blocks: int, fields: int) -> None:
-    from hnets.functional import _triton
+    from hnets.functional import _launch
 
     sums = torch.rand(blocks, 2, fields, dtype=torch.float64) * torch.tensor([[1.0], [2.0]])
     count = float(blocks)
     weight, bias, mean = torch.randn(3, fields)
     var = torch.rand(fields)
     for name, rest in (("fold", (weight, bias)), ("unfold", (weight, mean, var))):
-        expected = getattr(_cpu, name)(sums, count, *rest, 1e-5)
+        expected = getattr(_batch_norm, name)(sums, count, *rest, 1e-5)
         on_gpu = [value.cuda() for value in rest]
-        got = getattr(_triton, name)(sums.cuda(), count, *on_gpu, 1e-5)
+        got = getattr(_launch, name)(sums.cuda(), count, *on_gpu, 1e-5)
         for a, b in zip(got, expected, strict=True):
             torch.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-6)
 
@@ -195,7 +192,7 @@ def test_the_same_inputs_give_the_same_bits() -> None:
     assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
 
 
-def test_second_derivatives_take_the_plain_form() -> None:
+def test_second_derivatives_take_the_reference() -> None:
     streams = Streams("2x0 + 2x1")
     x = torch.randn(1, 8, 4, 4, device="cuda", dtype=torch.float64, requires_grad=True)
     bias = torch.randn(4, device="cuda", dtype=torch.float64)
@@ -203,7 +200,7 @@ def test_second_derivatives_take_the_plain_form() -> None:
     grads = []
     for function in (
         lambda t: hnets.functional.modrelu(t, bias, streams),
-        lambda t: plain.magnitude_relu(t, one, bias, streams, 1e-4),
+        lambda t: reference.magnitude_relu(t, one, bias, streams, 1e-4),
     ):
         (first,) = torch.autograd.grad(function(x).square().sum(), x, create_graph=True)
         grads.append(torch.autograd.grad(first.square().sum(), x)[0])

@@ -4,6 +4,8 @@ A feature map is a real tensor ``(batch, channels, height, width)``; `hnets.Stre
 channel is what.
 """
 
+from hnets.functional._batch_norm import fold_batch_norm
+from hnets.functional.assembly import harmonic_kernel, hconv2d
 from hnets.functional.fourier import (
     angular_norm,
     batch_fourier_relu,
@@ -11,12 +13,10 @@ from hnets.functional.fourier import (
     fourier_relu,
     synthesis,
 )
-from hnets.functional.kernel import harmonic_kernel, hconv2d
-from hnets.functional.magnitude import (
+from hnets.functional.magnitudes import (
     MAGNITUDE_EPS,
     batch_magnitude_relu,
     dropout,
-    fold_batch_norm,
     gate,
     largest,
     magnitude,
@@ -24,12 +24,20 @@ from hnets.functional.magnitude import (
     magnitude_relu,
     modrelu,
 )
-from hnets.functional.mass import centre_of_mass, mass_direction, pointing
-from hnets.functional.pyramid import crop, enlarge2d, halve2d, halve_max2d, pad_to_halve
-from hnets.functional.resample import (
+from hnets.functional.pyramid import (
     blur_pool2d,
+    crop,
+    enlarge2d,
     gaussian_window,
+    halve2d,
+    halve_max2d,
     mean_pool2d,
+    pad_to_halve,
+)
+from hnets.functional.rotation import (
+    centre_of_mass,
+    mass_direction,
+    pointing,
     rotate,
     rotate_pixels,
 )

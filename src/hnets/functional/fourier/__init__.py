@@ -4,7 +4,7 @@ A real order 0 and orders 1 to K of equal multiplicity give, field by field, a r
 
     f(φ) = z₀ + √2·Re Σ_k z_k·exp(−ikφ)
 
-which a turn of the input by θ moves along: f(φ − θ). Any function applied to its values commutes
+which becomes f(φ − θ) when the input is rotated by θ. Any function applied to its values commutes
 with that, and mixes orders and phases. Here f is evaluated at N evenly spaced angles, the function
 is applied, and the result goes back to coefficients. With the factor √2 the mean square of f is the
 sum of squares of the coefficients, and its mean is z₀: so batch norm of the values needs no values.
@@ -23,13 +23,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from hnets.functional.fourier import fused, plain
-from hnets.functional.statistics import expect_several, fold_batch_norm, follow
+from hnets.functional._autograd import Nonlinearity, ScaledReLU, batch_scaled_relu
+from hnets.functional._batch_norm import expect_several, fold_batch_norm, follow
+from hnets.functional._dispatch import backend
+from hnets.functional.fourier import reference
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 __all__ = ["angular_norm", "batch_fourier_relu", "fourier_act", "fourier_relu", "synthesis"]
+
+_KIND = Nonlinearity(
+    "fourier", reference.fourier_relu, reference.batch_fourier_relu, triton_float64=False
+)
 
 
 @lru_cache(maxsize=64)
@@ -43,8 +49,8 @@ def synthesis(order: int, samples: int) -> NDArray[np.float64]:
     >>> bool(np.allclose(matrix.T @ matrix / 8, np.eye(5)))
     True
     """
-    turns = 2 * math.pi * np.outer(np.arange(samples), np.arange(1, order + 1)) / samples
-    waves = math.sqrt(2) * np.stack([np.cos(turns), np.sin(turns)], axis=2)
+    angles = 2 * math.pi * np.outer(np.arange(samples), np.arange(1, order + 1)) / samples
+    waves = math.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=2)
     matrix = np.concatenate([np.ones((samples, 1)), waves.reshape(samples, 2 * order)], axis=1)
     matrix.setflags(write=False)
     return matrix
@@ -56,12 +62,12 @@ def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -
     ``synthesis`` is the matrix of that name, as a tensor. Gradients compute the values again
     instead of keeping them: they are more numbers than the coefficients.
     """
-    if not torch.is_grad_enabled() or not fused.usable(x):
-        return plain.fourier_act(x, act, synthesis)
-    # For functions that are random; but to ask for that state would break a CUDA graph.
+    if not torch.is_grad_enabled() or _KIND.needs_reference(x):
+        return reference.fourier_act(x, act, synthesis)
+    # For random functions; but reading the state of the generator would break a CUDA graph.
     random = not (x.is_cuda and torch.cuda.is_current_stream_capturing())
     y: Tensor = checkpoint(
-        plain.fourier_act, x, act, synthesis, use_reentrant=False, preserve_rng_state=random
+        reference.fourier_act, x, act, synthesis, use_reentrant=False, preserve_rng_state=random
     )
     return y
 
@@ -69,9 +75,16 @@ def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -
 def fourier_relu(
     x: Tensor, scale: Tensor | None, shift: Tensor | None, synthesis: Tensor
 ) -> Tensor:
-    """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) a field."""
-    form = fused if fused.usable(x) else plain
-    return form.fourier_relu(x, scale, shift, synthesis)
+    """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) per field."""
+    if _KIND.needs_reference(x):
+        return reference.fourier_relu(x, scale, shift, synthesis)
+    if shift is None:
+        shift = synthesis.new_zeros(x.shape[1] // synthesis.shape[1])
+    if torch.is_grad_enabled():
+        y: Tensor = ScaledReLU.apply(x, scale, shift, _KIND, (synthesis,))
+        return y
+    y = backend("fourier", x).forward(x, scale, shift, synthesis)
+    return y
 
 
 def batch_fourier_relu(
@@ -86,19 +99,15 @@ def batch_fourier_relu(
     eps: float = 1e-5,
     group: ProcessGroup | None = None,
 ) -> Tensor:
-    """``relu(BN(f))``: batch norm over pictures, pixels and angles, then ReLU.
+    """``relu(BN(f))``: batch norm over images, pixels and angles, then ReLU.
 
-    In training it uses the statistics of the batch (over all processes of ``group``, if given) and
-    moves the running ones, in place, towards them.
+    In training it uses the statistics of the batch (over all processes of ``group``, if there is
+    one) and moves the running ones, in place, towards them.
     """
+    values = (running_mean, running_var, weight, bias)
     if not training or (x.numel() == 0 and group is None):
-        folded = fold_batch_norm(running_mean, running_var, weight, bias, eps)
-        return fourier_relu(x, *folded, synthesis)
-    expect_several(x, group)
-    form = fused if fused.usable(x) else plain
-    y, mean, var, count = form.batch_fourier_relu(x, weight, bias, synthesis, eps, group)
-    follow(running_mean, running_var, mean, var, count, momentum)
-    return y
+        return fourier_relu(x, *fold_batch_norm(*values, eps), synthesis)
+    return batch_scaled_relu(x, *values, _KIND, (synthesis,), momentum, eps, group)
 
 
 def angular_norm(
@@ -115,9 +124,9 @@ def angular_norm(
     """``BN(f)`` as in `batch_fourier_relu`, with no nonlinearity after it."""
     if not training or (x.numel() == 0 and group is None):
         folded = fold_batch_norm(running_mean, running_var, weight, bias, eps)
-        return plain.angular_scale(x, *folded)
+        return reference.angular_scale(x, *folded)
     expect_several(x, group)
-    mean, var, count = plain.angular_moments(x, len(weight), group)
+    mean, var, count = reference.angular_moments(x, len(weight), group)
     folded = fold_batch_norm(mean.to(weight.dtype), var.to(weight.dtype), weight, bias, eps)
     follow(running_mean, running_var, mean, var, count, momentum)
-    return plain.angular_scale(x, *folded)
+    return reference.angular_scale(x, *folded)

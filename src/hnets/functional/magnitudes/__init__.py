@@ -2,7 +2,7 @@
 
 Each multiplies the real and the imaginary part of a field by the same real number, so phases, and
 with them the rotation orders, are left alone (the paper's section on complex nonlinearities). The
-workhorse is ``x · relu(scale + shift/|x|)``: C-ReLU where ``scale`` is 1, and batch norm on
+central one is ``x · relu(scale + shift/|x|)``: C-ReLU where ``scale`` is 1, and batch norm on
 magnitudes with its ReLU, whose statistics fold into ``scale`` and ``shift``.
 """
 
@@ -15,9 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hnets.functional import fused, plain
-from hnets.functional.layout import squared, to_channels
-from hnets.functional.statistics import expect_several, fold_batch_norm, follow
+from hnets.functional._autograd import Magnitude, Nonlinearity, ScaledReLU, batch_scaled_relu
+from hnets.functional._batch_norm import fold_batch_norm
+from hnets.functional._dispatch import backend, needs_reference
+from hnets.functional.magnitudes import reference
+from hnets.functional.magnitudes.reference import squared, to_channels
 from hnets.streams import Streams
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ __all__ = [
     "MAGNITUDE_EPS",
     "batch_magnitude_relu",
     "dropout",
-    "fold_batch_norm",
     "gate",
     "largest",
     "magnitude",
@@ -39,15 +40,23 @@ __all__ = [
 MAGNITUDE_EPS = 1e-4
 """Divisors are sqrt(|z|² + MAGNITUDE_EPS), so that gradients stay finite at zero."""
 
+_KIND = Nonlinearity(
+    "magnitudes", reference.magnitude_relu, reference.batch_magnitude_relu, triton_float64=True
+)
+
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
-    """|z| of every field: ``(batch, channels, ...)`` to ``(batch, fields, ...)``.
+    """|z| per field: ``(batch, channels, ...)`` to ``(batch, fields, ...)``.
 
     Exact, with a gradient of zero where z is zero.
     """
-    if fused.usable(x):
-        return fused.magnitude(x, streams)
-    return plain.magnitude(x, streams)
+    if needs_reference(x):
+        return reference.magnitude(x, streams)
+    if torch.is_grad_enabled():
+        lengths: Tensor = Magnitude.apply(x, streams, reference.magnitude)
+        return lengths
+    lengths = backend("magnitudes", x).magnitude(x, streams)
+    return lengths
 
 
 def modrelu(
@@ -57,7 +66,7 @@ def modrelu(
     magnitude_eps: float = MAGNITUDE_EPS,
     inplace: bool = False,
 ) -> Tensor:
-    """C-ReLU: ``relu(|x| + bias) · x/|x|``, with one bias for each field."""
+    """C-ReLU: ``relu(|x| + bias) · x/|x|``, with one bias per field."""
     return magnitude_relu(x, None, bias, streams, magnitude_eps, inplace)
 
 
@@ -69,13 +78,17 @@ def magnitude_relu(
     magnitude_eps: float = MAGNITUDE_EPS,
     inplace: bool = False,
 ) -> Tensor:
-    """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift for each field.
+    """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift per field.
 
     ``inplace`` allows to write the result over the input where no gradient needs it.
     """
-    if fused.usable(x):
-        return fused.magnitude_relu(x, scale, shift, streams, magnitude_eps, inplace)
-    return plain.magnitude_relu(x, scale, shift, streams, magnitude_eps)
+    if needs_reference(x):
+        return reference.magnitude_relu(x, scale, shift, streams, magnitude_eps)
+    if torch.is_grad_enabled():
+        y: Tensor = ScaledReLU.apply(x, scale, shift, _KIND, (streams, magnitude_eps))
+        return y
+    y = backend("magnitudes", x).forward(x, scale, shift, streams, magnitude_eps, inplace)
+    return y
 
 
 def batch_magnitude_relu(
@@ -93,19 +106,14 @@ def batch_magnitude_relu(
 ) -> Tensor:
     """Batch norm on magnitudes, then ReLU, then the phase back: ``relu(BN(|x|)) · x/|x|``.
 
-    In training it uses the statistics of the batch (over all processes of ``group``, if given) and
-    moves the running ones, in place, towards them.
+    In training it uses the statistics of the batch (over all processes of ``group``, if there is
+    one) and moves the running ones, in place, towards them.
     """
+    values = (running_mean, running_var, weight, bias)
     if not training or (x.numel() == 0 and group is None):
-        folded = fold_batch_norm(running_mean, running_var, weight, bias, eps)
-        return magnitude_relu(x, *folded, streams, magnitude_eps)
-    expect_several(x, group)
-    form = fused if fused.usable(x) else plain
-    y, mean, var, count = form.batch_magnitude_relu(
-        x, weight, bias, streams, eps, magnitude_eps, group
-    )
-    follow(running_mean, running_var, mean, var, count, momentum)
-    return y
+        return magnitude_relu(x, *fold_batch_norm(*values, eps), streams, magnitude_eps)
+    layout = (streams, magnitude_eps)
+    return batch_scaled_relu(x, *values, _KIND, layout, momentum, eps, group)
 
 
 def magnitude_act(
@@ -120,16 +128,16 @@ def magnitude_act(
 
 
 def gate(x: Tensor, gates: Tensor, streams: Streams) -> Tensor:
-    """``x · sigmoid(gates)``, with a gate for every field: ``(batch, fields, ...)``."""
+    """``x · sigmoid(gates)``, with one gate per field: ``(batch, fields, ...)``."""
     return x * to_channels(torch.sigmoid(gates), streams)
 
 
 def dropout(x: Tensor, p: float, streams: Streams, training: bool = True) -> Tensor:
-    """Zero whole fields, both parts of them over the whole picture, with probability ``p``."""
+    """Zero whole fields, both parts of them over the whole image, with probability ``p``."""
     if not training or p == 0:
         return x
-    kept = x.new_ones(x.shape[0], streams.fields, *[1] * (x.dim() - 2))
-    return x * to_channels(F.dropout(kept, p), streams)
+    ones = x.new_ones(x.shape[0], streams.fields, *[1] * (x.dim() - 2))
+    return x * to_channels(F.dropout(ones, p), streams)
 
 
 def largest(responses: Sequence[Tensor], streams: Streams) -> Tensor:

@@ -1,6 +1,5 @@
-"""Magnitude functions against complex numbers, the fused form against the plain one, sampling."""
+"""Functions of magnitudes against complex numbers, and their CPU form against the reference."""
 
-import math
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +12,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from hnets import Streams
 from hnets import functional as F
-from hnets.functional import fused
+from hnets.functional import _dispatch
 
 LAYOUTS = ["3x1", "2x0r", "2x0r + 2x0 + 2x1", "3x0 + 3x1 + 2x-2 + 1x0r + 1x0r + 2x1"]
 layouts = pytest.mark.parametrize("text", LAYOUTS)
@@ -174,11 +173,11 @@ def batch_norm_reference(
 
 
 @layouts
-@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("plain", [False, True])
 def test_batch_norm_normalises_the_modulus(
-    text: str, fuse: bool, monkeypatch: pytest.MonkeyPatch
+    text: str, plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "usable", lambda x: fuse)
+    monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     streams = Streams(text)
     x, (weight, bias) = picture(streams), torch.randn(2, streams.fields, dtype=torch.float64)
     mean, var = torch.rand(2, streams.fields, dtype=torch.float64)
@@ -208,11 +207,11 @@ def test_batch_norm_in_evaluation_is_one_scale_and_shift(text: str) -> None:
     assert torch.equal(var, before[1])
 
 
-@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("plain", [False, True])
 def test_batch_norm_of_one_value_a_channel_is_an_error(
-    fuse: bool, monkeypatch: pytest.MonkeyPatch
+    plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "usable", lambda x: fuse)
+    monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     values = torch.ones(4, 2)
     with pytest.raises(ValueError, match=r"more than one value for each channel.*\(1, 4, 1, 1\)"):
         F.batch_magnitude_relu(torch.ones(1, 4, 1, 1), *values, Streams("2x1"), training=True)
@@ -228,7 +227,7 @@ def test_batch_norm_of_a_large_mean_keeps_its_variance() -> None:
     torch.testing.assert_close(var, x.double().var((0, 2, 3)).float(), rtol=1e-2, atol=0)
 
 
-# The fused form is the plain form ----------------------------------------------------------------
+# The CPU form is the reference --------------------------------------------------------------------
 
 
 def contiguous(x: Tensor) -> Tensor:
@@ -267,7 +266,7 @@ def gradients(
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
 @pytest.mark.parametrize("training", [True, False])
-def test_the_fused_form_is_the_plain_form(
+def test_the_cpu_form_is_the_reference(
     text: str,
     form: Callable[[Tensor], Tensor],
     dtype: torch.dtype,
@@ -288,15 +287,15 @@ def test_the_fused_form_is_the_plain_form(
         return F.magnitude_relu(x, scale, shift, streams)
 
     function = norm if training else relu
-    assert fused.usable(x)
+    assert not _dispatch.needs_reference(x)
     found = gradients(function, x, *values, grad=grad)
-    monkeypatch.setattr(fused, "usable", lambda x: False)
+    monkeypatch.setattr(_dispatch, "transformed", lambda: True)
     expected = gradients(function, x, *values, grad=grad)
     for name, a, b in zip(("y", "x", "first", "second"), found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=close, atol=close, msg=lambda m, n=name: f"{n}: {m}")
 
 
-def test_the_fused_form_works_through_a_batch_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cpu_form_works_through_a_batch_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = Streams("2x0r + 3x1")
     x, grad = picture(streams, (9, 128, 128)), picture(streams, (9, 128, 128))  # 2.25 pieces
     values = torch.randn(2, streams.fields, dtype=torch.float64)
@@ -306,12 +305,12 @@ def test_the_fused_form_works_through_a_batch_in_pieces(monkeypatch: pytest.Monk
         return F.batch_magnitude_relu(x, *running, weight, bias, streams, training=True)
 
     found = gradients(norm, x, *values, grad=grad)
-    monkeypatch.setattr(fused, "usable", lambda x: False)
+    monkeypatch.setattr(_dispatch, "transformed", lambda: True)
     for a, b in zip(found, gradients(norm, x, *values, grad=grad), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
-def test_the_fused_form_takes_a_gradient_of_any_strides() -> None:
+def test_the_cpu_form_takes_a_gradient_of_any_strides() -> None:
     streams = Streams("2x0r + 2x1")
     x = picture(streams).requires_grad_()
     bias = torch.zeros(streams.fields, dtype=torch.float64, requires_grad=True)
@@ -322,12 +321,12 @@ def test_the_fused_form_takes_a_gradient_of_any_strides() -> None:
     torch.testing.assert_close([x.grad, bias.grad], summed, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("wanted", [0, 1, 2])
 def test_one_gradient_alone_can_be_asked_for(
-    wanted: int, fuse: bool, monkeypatch: pytest.MonkeyPatch
+    wanted: int, plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "usable", lambda x: fuse)
+    monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     streams = Streams("2x0r + 2x1")
     inputs = [picture(streams), *torch.randn(2, streams.fields, dtype=torch.float64)]
     everything = [v.clone().requires_grad_() for v in inputs]
@@ -341,11 +340,11 @@ def test_one_gradient_alone_can_be_asked_for(
 
 
 @pytest.mark.parametrize("text", ["2x1", "1x0r + 2x1 + 1x0"])
-@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("plain", [False, True])
 def test_gradients_are_those_of_the_functions(
-    text: str, fuse: bool, monkeypatch: pytest.MonkeyPatch
+    text: str, plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "usable", lambda x: fuse)
+    monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     streams = Streams(text)
     x = picture(streams, (2, 2, 1)).requires_grad_()
     first, second = torch.rand(2, streams.fields, dtype=torch.float64).requires_grad_()
@@ -363,11 +362,11 @@ def test_gradients_are_those_of_the_functions(
     assert gradcheck(norm, (x, first, second))
 
 
-@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("plain", [False, True])
 def test_second_derivatives_are_those_of_the_functions(
-    fuse: bool, monkeypatch: pytest.MonkeyPatch
+    plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "usable", lambda x: fuse)
+    monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     streams = Streams("1x0r + 1x1")
     x = picture(streams, (2, 2, 1)).requires_grad_()
     first, second = torch.rand(2, streams.fields, dtype=torch.float64).requires_grad_()
@@ -391,12 +390,12 @@ def test_only_the_largest_response_gets_a_gradient() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
-@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("plain", [False, True])
 @layouts
 def test_gradients_are_finite_at_zero(
-    text: str, fuse: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    text: str, plain: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "usable", lambda x: fuse)
+    monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     streams = Streams(text)
     values = torch.ones(2, streams.fields)
     functions: list[Callable[[Tensor], Tensor]] = [
@@ -444,112 +443,3 @@ def test_dropout_does_nothing_in_evaluation_or_at_zero() -> None:
     x = torch.randn(2, 4, 3, 3)
     assert F.dropout(x, 0.5, Streams("2x1"), training=False) is x
     assert F.dropout(x, 0.0, Streams("2x1")) is x
-
-
-# Sampling ----------------------------------------------------------------------------------------
-
-
-def ramp(height: int, width: int) -> Tensor:
-    """The coordinates x + 10·y of pixel centres, y down from the top left pixel."""
-    y, x = torch.arange(height, dtype=torch.float64), torch.arange(width, dtype=torch.float64)
-    return (x[None, :] + 10 * y[:, None])[None, None]
-
-
-@pytest.mark.parametrize("stride", [1, 2, 3, 4])
-def test_pooling_puts_centres_at_the_middles_of_blocks(stride: int) -> None:
-    x = ramp(12 * stride, 10 * stride)
-    middles = stride * ramp(12, 10) + 11 * (stride - 1) / 2
-    torch.testing.assert_close(F.mean_pool2d(x, stride), middles, rtol=0, atol=1e-11)
-    window = F.gaussian_window(stride + 2 * math.ceil(2 * stride / 3), stride / 3)
-    blurred = F.blur_pool2d(x, window, stride)
-    assert blurred.shape == middles.shape
-    inside = (..., slice(2, -2), slice(2, -2))  # where the reflected border does not reach
-    torch.testing.assert_close(blurred[inside], middles[inside], rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_mean_pooling_is_that_of_torch(
-    size: int, dtype: torch.dtype, form: Callable[[Tensor], Tensor]
-) -> None:
-    x = form(torch.randn(2, 3, 7, 8, dtype=dtype))
-    grad = torch.randn(2, 3, 7 // size, 8 // size, dtype=dtype)
-    found = gradients(lambda x: F.mean_pool2d(x, size), x, grad=grad)
-    expected = gradients(lambda x: functional.avg_pool2d(x, size), x, grad=grad)
-    torch.testing.assert_close(found, expected)
-
-
-def test_mean_pooling_can_be_differentiated_twice() -> None:
-    x = torch.randn(1, 1, 5, 4, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda x: F.mean_pool2d(x, 2), x)
-    assert gradgradcheck(lambda x: F.mean_pool2d(x, 2), x)
-
-
-@pytest.mark.parametrize("stride", [1, 2, 3])
-def test_pooling_is_exact_at_90_degrees(stride: int) -> None:
-    x = torch.randn(1, 2, 6 * stride, 8 * stride, dtype=torch.float64)
-    window = F.gaussian_window(stride + 2, 0.8)
-    for pool in (lambda x: F.mean_pool2d(x, stride), lambda x: F.blur_pool2d(x, window, stride)):
-        turned = pool(torch.rot90(x, 1, (2, 3)))
-        torch.testing.assert_close(turned, torch.rot90(pool(x), 1, (2, 3)), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("size", [3, 4, 7])
-def test_the_gaussian_window_is_symmetric_and_sums_to_one(size: int) -> None:
-    window = F.gaussian_window(size, 1.1)
-    assert window.dtype == torch.float64
-    torch.testing.assert_close(window.sum(), torch.tensor(1.0, dtype=torch.float64))
-    torch.testing.assert_close(window, window.flip(0), rtol=0, atol=0)
-    ratio = window[size // 2] / window[size // 2 + 1]
-    offset = (size // 2 - (size - 1) / 2, size // 2 + 1 - (size - 1) / 2)
-    expected = math.exp((offset[1] ** 2 - offset[0] ** 2) / (2 * 1.1**2))
-    assert math.isclose(float(ratio), expected, rel_tol=1e-12)
-
-
-# Rotation of pixels ------------------------------------------------------------------------------
-
-
-def dot(right: float, up: float, height: int, width: int) -> Tensor:
-    """A smooth spot at a position seen from the middle of the picture."""
-    y = (height - 1) / 2 - torch.arange(height, dtype=torch.float64)[:, None]
-    x = torch.arange(width, dtype=torch.float64)[None, :] - (width - 1) / 2
-    return torch.exp(-((x - right) ** 2 + (y - up) ** 2) / (2 * 2.0**2))[None, None]
-
-
-@pytest.mark.parametrize("shape", [(33, 33), (32, 32), (33, 48), (50, 31)])
-@pytest.mark.parametrize("degrees", [20, 90, 137, 180, 270, -45])
-def test_rotation_is_counter_clockwise_on_the_screen(
-    degrees: float, shape: tuple[int, int]
-) -> None:
-    theta = math.radians(degrees)
-    found = F.rotate_pixels(dot(7.0, 0.0, *shape), theta)
-    right, up = 7 * math.cos(theta), 7 * math.sin(theta)
-    assert (found - dot(right, up, *shape)).abs().max() < 0.025  # what bicubic interpolation costs
-    if degrees != 180:
-        assert (found - dot(right, -up, *shape)).abs().max() > 0.5
-
-
-@pytest.mark.parametrize("mode", ["bicubic", "bilinear", "nearest"])
-@pytest.mark.parametrize("quarters", [1, 2, 3, -1])
-@pytest.mark.parametrize("size", [8, 9])
-def test_interpolation_agrees_with_rot90(size: int, quarters: int, mode: str) -> None:
-    x = torch.randn(2, 3, size, size, dtype=torch.float64)
-    theta = quarters * math.pi / 2
-    assert torch.equal(F.rotate_pixels(x, theta, mode), torch.rot90(x, quarters, (2, 3)))
-    interpolated = F.rotate_pixels(x, theta + 1e-7, mode)
-    torch.testing.assert_close(interpolated, torch.rot90(x, quarters, (2, 3)), rtol=0, atol=1e-5)
-
-
-def test_half_a_turn_of_any_picture_is_exact() -> None:
-    x = torch.randn(1, 1, 5, 8)
-    assert torch.equal(F.rotate_pixels(x, math.pi), torch.rot90(x, 2, (2, 3)))
-
-
-def test_rotation_of_a_feature_map_turns_pixels_and_phases() -> None:
-    streams = Streams("1x0r + 1x1")
-    x = picture(streams, (1, 9, 9))
-    found = F.rotate(x, math.pi / 2, streams)
-    pixels = torch.rot90(x, 1, (2, 3))
-    expected = torch.cat([pixels[:, :1], -pixels[:, 2:], pixels[:, 1:2]], dim=1)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)

@@ -1,7 +1,7 @@
-"""Kernels from radial weights and phases, and the gradients of these.
+"""Assembly of a kernel on CUDA, and its gradients.
 
-A kernel lies in memory as ``(out, pixels, in)``: in channels_last, as `plain.assemble` leaves it,
-so that no convolution has to bring it there.
+A kernel lies in memory as ``(out, pixels, in)``, in channels_last, so that no convolution has to
+copy it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def assemble(
     shape: tuple[int, int, int, int],
     pixels: int,
 ) -> Tensor:
-    """The kernel of `hnets.functional.harmonic_kernel` as ``(out, in, pixels)``."""
+    """The kernel ``(out channels, in channels, pixels)`` from radial weights and phases."""
     out_parts, out, in_parts, into = shape
     size = (out_parts * out, in_parts * into, pixels)
     kernel = radial.new_empty_strided(size, (pixels * size[1], 1, size[1]))
@@ -45,7 +45,7 @@ def assemble_backward(
     shape: tuple[int, int, int, int],
     pixels: int,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of radial weights and phases from that of the kernel."""
+    """Gradients of radial weights and phases."""
     grad_radial, grad_phase = torch.empty_like(radial), torch.empty_like(phase)
     grad = grad.transpose(1, 2).contiguous()  # no copy if it is in channels_last
     pairs = shape[1] * shape[3]
@@ -80,13 +80,13 @@ def _coefficients(
     COLUMNS: tl.constexpr, PHASED: tl.constexpr, PHASES: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     column = tl.arange(0, WIDE)[None, :]
-    there = (pair < pairs)[:, None] & (column < COLUMNS)
-    weight = tl.load(radial + pair[:, None] * COLUMNS + column, mask=there, other=0)
+    inside = (pair < pairs)[:, None] & (column < COLUMNS)
+    weight = tl.load(radial + pair[:, None] * COLUMNS + column, mask=inside, other=0)
     beta = tl.zeros_like(weight)
     for k in range(PHASES):
         mine = tl.load(spread + k * PHASED + column, mask=column < PHASED, other=0)
         beta += tl.load(phase + pair * PHASES + k, mask=pair < pairs, other=0)[:, None] * mine
-    return weight, tl.cos(beta), tl.sin(beta), column, there
+    return weight, tl.cos(beta), tl.sin(beta), column, inside
 
 
 @triton.jit
@@ -134,7 +134,7 @@ def _assemble_backward(
 ):  # fmt: skip
     pairs = into * out
     pair = tl.program_id(0) * 16 + tl.arange(0, 16)
-    weight, cos, sin, column, there = _coefficients(
+    weight, cos, sin, column, inside = _coefficients(
         radial, phase, spread, pair, pairs, COLUMNS, PHASED, PHASES, WIDE
     )
     by_cos = tl.zeros((16, WIDE), tl.float32)
@@ -149,9 +149,9 @@ def _assemble_backward(
             rows = _rows(assembly, column, where, COLUMNS, PHASED, ACROSS)
             by_sin += tl.dot(g, rows.trans(), input_precision="ieee")
     tl.store(
-        grad_radial + pair[:, None] * COLUMNS + column, by_cos * cos + by_sin * sin, mask=there
+        grad_radial + pair[:, None] * COLUMNS + column, by_cos * cos + by_sin * sin, mask=inside
     )
-    turned = weight * (by_sin * cos - by_cos * sin)
+    rotated = weight * (by_sin * cos - by_cos * sin)
     for k in range(PHASES):
         mine = tl.load(spread + k * PHASED + column, mask=column < PHASED, other=0)
-        tl.store(grad_phase + pair * PHASES + k, tl.sum(turned * mine, 1), mask=pair < pairs)
+        tl.store(grad_phase + pair * PHASES + k, tl.sum(rotated * mine, 1), mask=pair < pairs)

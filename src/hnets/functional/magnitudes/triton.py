@@ -1,4 +1,7 @@
-"""``x · relu(scale + shift/|x|)``, |x|, their gradients, and the sums that batch norm needs."""
+"""Functions of magnitudes on CUDA, with the names and results of the CPU form.
+
+Sums are taken block by block and added in a fixed order: the same inputs give the same bits.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._triton.tiles import memory_format, of_field, planned, tile
+from hnets.functional._launch import launch, memory_format, of_field, tile
 from hnets.streams import Streams
 
 __all__ = [
@@ -25,50 +28,57 @@ __all__ = [
 
 def forward(
     x: Tensor,
-    scale: Tensor,
+    scale: Tensor | None,
     shift: Tensor,
     streams: Streams,
     magnitude_eps: float,
     inplace: bool = False,
 ) -> Tensor:
-    """``x · relu(scale + shift/|x|)``."""
-    plan, x = planned(x, streams, magnitude_eps)
+    """``x · relu(scale + shift/|x|)``, where a scale of None is 1."""
+    scale = torch.ones_like(shift) if scale is None else scale
+    run, x = launch(x, streams, magnitude_eps)
     y = x if inplace else torch.empty_like(x)
-    _forward[plan.grid](x, y, scale, shift, *plan.sizes, **plan.constants)
+    _forward[run.grid](x, y, scale, shift, *run.sizes, **run.constants)
     return y
 
 
 def moments(x: Tensor, streams: Streams, magnitude_eps: float) -> Tensor:
-    """Σ|x| and Σ|x|² of every field, ``(blocks, 2, fields)`` in float64."""
-    plan, x = planned(x, streams, magnitude_eps)
-    partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
-    _moments[plan.grid](x, partial, *plan.sizes, **plan.constants)
+    """Σ|x| and Σ|x|² per field, ``(blocks, 2, fields)`` in float64."""
+    run, x = launch(x, streams, magnitude_eps)
+    partial = x.new_empty(run.grid[0], 2, streams.fields, dtype=torch.float64)
+    _moments[run.grid](x, partial, *run.sizes, **run.constants)
     return partial
 
 
 def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, magnitude_eps: float
 ) -> tuple[Tensor, None]:
-    """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64; nothing is kept for later."""
-    plan, x, grad = planned(x, streams, magnitude_eps, grad)
-    partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
-    _backward[plan.grid](
-        *(x, grad, x, scale, shift, scale, shift, partial, *plan.sizes),
-        **(plan.constants | {"SUMS": True, "INPUT": False, "EXTRA": False}),
+    """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64; no intermediate results."""
+    run, x, grad = launch(x, streams, magnitude_eps, grad)
+    partial = x.new_empty(run.grid[0], 2, streams.fields, dtype=torch.float64)
+    _backward[run.grid](
+        *(x, grad, x, scale, shift, scale, shift, partial, *run.sizes),
+        **(run.constants | {"SUMS": True, "INPUT": False, "EXTRA": False}),
     )
     return partial, None
 
 
 def backward(
-    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, magnitude_eps: float
+    grad: Tensor,
+    x: Tensor,
+    scale: Tensor | None,
+    shift: Tensor,
+    streams: Streams,
+    magnitude_eps: float,
 ) -> tuple[Tensor, Tensor]:
-    """∂x, and ∂scale and ∂shift as `backward_sums` gives them."""
-    plan, x, grad = planned(x, streams, magnitude_eps, grad)
+    """∂x, and the sums ∂scale and ∂shift."""
+    scale = torch.ones_like(shift) if scale is None else scale
+    run, x, grad = launch(x, streams, magnitude_eps, grad)
     grad_x = torch.empty_like(x)
-    partial = x.new_empty(plan.grid[0], 2, streams.fields, dtype=torch.float64)
-    _backward[plan.grid](
-        *(x, grad, grad_x, scale, shift, scale, shift, partial, *plan.sizes),
-        **(plan.constants | {"SUMS": True, "INPUT": True, "EXTRA": False}),
+    partial = x.new_empty(run.grid[0], 2, streams.fields, dtype=torch.float64)
+    _backward[run.grid](
+        *(x, grad, grad_x, scale, shift, scale, shift, partial, *run.sizes),
+        **(run.constants | {"SUMS": True, "INPUT": True, "EXTRA": False}),
     )
     return grad_x, partial
 
@@ -78,36 +88,36 @@ def backward_batch(
     x: Tensor,
     scale: Tensor,
     shift: Tensor,
+    extra: Sequence[Tensor],
+    intermediate: None,
     streams: Streams,
     magnitude_eps: float,
-    extra: Sequence[Tensor],
-    kept: None,
 ) -> Tensor:
     """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
-    plan, x, grad = planned(x, streams, magnitude_eps, grad)
+    run, x, grad = launch(x, streams, magnitude_eps, grad)
     grad_x = torch.empty_like(x)
-    _backward[plan.grid](
-        *(x, grad, grad_x, scale, shift, *extra, scale, *plan.sizes),
-        **(plan.constants | {"SUMS": False, "INPUT": True, "EXTRA": True}),
+    _backward[run.grid](
+        *(x, grad, grad_x, scale, shift, *extra, scale, *run.sizes),
+        **(run.constants | {"SUMS": False, "INPUT": True, "EXTRA": True}),
     )
     return grad_x
 
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
-    """|z| of every field."""
-    plan, x = planned(x, streams, 0.0)
+    """|z| per field."""
+    run, x = launch(x, streams, 0.0)
     size = (x.shape[0], streams.fields, *x.shape[2:])
     y = torch.empty(size, dtype=x.dtype, device=x.device, memory_format=memory_format(x))
-    _magnitude[plan.grid](x, y, *plan.sizes, **plan.constants)
+    _magnitude[run.grid](x, y, *run.sizes, **run.constants)
     return y
 
 
 def magnitude_backward(grad: Tensor, x: Tensor, streams: Streams) -> Tensor:
     """∂x of `magnitude`: the gradient along z/|z|, and 0 where z is 0."""
-    plan, x = planned(x, streams, 0.0)
+    run, x = launch(x, streams, 0.0)
     grad_x = torch.empty_like(x)
     grad = grad.contiguous(memory_format=memory_format(x))
-    _magnitude_backward[plan.grid](x, grad, grad_x, *plan.sizes, **plan.constants)
+    _magnitude_backward[run.grid](x, grad, grad_x, *run.sizes, **run.constants)
     return grad_x
 
 
@@ -125,7 +135,7 @@ def _forward(
     b = tl.load(x + im, mask=has_im, other=0).to(REAL)
     inverse = tl.rsqrt(a * a + b * b + EPS)
     factor = of_field(scale, f, fields, REAL) + of_field(shift, f, fields, REAL) * inverse
-    factor = tl.where(factor <= 0, 0.0, factor)  # what is no number stays none
+    factor = tl.where(factor <= 0, 0.0, factor)  # NaN stays NaN
     tl.store(y + re, a * factor, mask=has_re)
     tl.store(y + im, b * factor, mask=has_im)
 
@@ -187,7 +197,7 @@ def _backward(
 def _field(
     pixels, fields, LAST: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
-    """Where the numbers of a tile's fields lie, if there is one for each field and pixel."""
+    """Where the numbers of a tile lie in a map of one number per field and pixel."""
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     f = (tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F))[:, None]
     image, pixel = (n // pixels).to(tl.int64)[None, :], (n % pixels)[None, :]
@@ -226,8 +236,8 @@ def _magnitude_backward(
     at = _field(pixels, fields, LAST, BLOCK_F, BLOCK_N)
     power = a * a + b * b
     factor = tl.load(grad + at, mask=has_re, other=0).to(REAL)
-    # Below the smallest normal number a GPU takes the inverse root of 0, which is no number at all.
-    there = power > 1.2e-38
-    factor = tl.where(there, factor * tl.rsqrt(tl.where(there, power, 1)), 0)
+    # Below the smallest normal number a GPU takes the inverse root of 0, which would give NaN.
+    normal = power > 1.2e-38
+    factor = tl.where(normal, factor * tl.rsqrt(tl.where(normal, power, 1)), 0)
     tl.store(grad_x + re, a * factor, mask=has_re)
     tl.store(grad_x + im, b * factor, mask=has_im)

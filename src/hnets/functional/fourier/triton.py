@@ -1,8 +1,8 @@
-"""``relu(scale·f + shift)`` on CUDA, with the names and results of `_cpu`.
+"""``relu(scale·f + shift)`` on CUDA, with the names and results of the CPU form.
 
 A tile has the coefficients of some fields at some pixels as its columns, so that both transforms
 are small matrix products of the tile, and no value of f ever leaves the chip. Sums are taken by a
-fixed number of programs, each over its tiles in order, so that the same inputs give the same bits.
+fixed number of programs, each over its tiles in order: the same inputs give the same bits.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._triton import fold, memory_format, unfold
+from hnets.functional._launch import memory_format
 
-__all__ = ["backward", "backward_batch", "backward_sums", "fold", "forward", "moments", "unfold"]
+__all__ = ["backward", "backward_batch", "backward_sums", "forward", "moments"]
 
 _TILE = 256
 _PROGRAMS = 528
-"""That take sums: four for each multiprocessor of a large GPU."""
+"""Programs that take sums: four per multiprocessor of a large GPU."""
 
 
-def forward(x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor) -> Tensor:
-    """``relu(scale·f + shift)`` as coefficients."""
+def forward(x: Tensor, scale: Tensor | None, shift: Tensor, synthesis: Tensor) -> Tensor:
+    """``relu(scale·f + shift)`` as coefficients; a scale of None is 1."""
+    scale = torch.ones_like(shift) if scale is None else scale
     x = x.contiguous(memory_format=memory_format(x))
     y = torch.empty_like(x)
     sizes = _sizes(x, synthesis)
@@ -34,7 +35,7 @@ def forward(x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor) -> Tenso
 
 
 def moments(x: Tensor, synthesis: Tensor) -> Tensor:
-    """Σz₀ and Σ|z|² of every field, ``(programs, 2, fields)`` in float64."""
+    """Σz₀ and Σ|z|² per field, ``(programs, 2, fields)`` in float64."""
     parts = synthesis.shape[1]
     fields = x.shape[1] // parts
     x = x.contiguous(memory_format=memory_format(x))
@@ -51,7 +52,7 @@ def moments(x: Tensor, synthesis: Tensor) -> Tensor:
 def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor
 ) -> tuple[Tensor, None]:
-    """∂scale and ∂shift, ``(programs, 2, fields)`` in float64; nothing is kept for later."""
+    """∂scale and ∂shift, ``(programs, 2, fields)`` in float64; no intermediate results."""
     x, grad = _alike(x, grad)
     sizes = _sizes(x, synthesis)
     grid = _grid(x, sizes)
@@ -64,9 +65,10 @@ def backward_sums(
 
 
 def backward(
-    grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor
+    grad: Tensor, x: Tensor, scale: Tensor | None, shift: Tensor, synthesis: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """∂x, and ∂scale and ∂shift as `backward_sums` gives them."""
+    """∂x, and the sums ∂scale and ∂shift."""
+    scale = torch.ones_like(shift) if scale is None else scale
     x, grad = _alike(x, grad)
     grad_x, sizes = torch.empty_like(x), _sizes(x, synthesis)
     grid = _grid(x, sizes)
@@ -83,9 +85,9 @@ def backward_batch(
     x: Tensor,
     scale: Tensor,
     shift: Tensor,
-    synthesis: Tensor,
     extra: Sequence[Tensor],
-    kept: None,
+    intermediate: None,
+    synthesis: Tensor,
 ) -> Tensor:
     """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
     x, grad = _alike(x, grad)
@@ -103,7 +105,7 @@ def _alike(x: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _tile(fields: int, last: bool, size: int) -> dict[str, int]:
-    """How many fields and pixels a tile has: long where memory is."""
+    """How many fields and pixels a tile has: long in the direction of contiguous memory."""
     block = min(128, triton.next_power_of_2(fields)) if last else 1
     return {"BLOCK_F": block, "BLOCK_N": size // block}
 
@@ -117,7 +119,7 @@ def _sizes(x: Tensor, synthesis: Tensor) -> dict[str, Any]:
         "SAMPLES": samples,
         "WIDE": max(16, triton.next_power_of_2(parts)),
         "HIGH": max(16, triton.next_power_of_2(samples)),
-        # Half precision has fewer bits than tf32 keeps; float32 asks for all of its own.
+        # Half precision has fewer bits than tf32; float32 needs all of its own.
         "PRECISION": "tf32" if x.dtype.itemsize < 4 else "ieee",
     } | _tile(x.shape[1] // parts, last, _TILE)
 
@@ -157,8 +159,8 @@ def _matrix(synthesis, PARTS: tl.constexpr, SAMPLES: tl.constexpr, WIDE: tl.cons
             HIGH: tl.constexpr):  # fmt: skip
     """The matrix A with zeros around it: ``(HIGH, WIDE)``."""
     sample, part = tl.arange(0, HIGH)[:, None], tl.arange(0, WIDE)[None, :]
-    there = (sample < SAMPLES) & (part < PARTS)
-    return tl.load(synthesis + sample * PARTS + part, mask=there, other=0)
+    exists = (sample < SAMPLES) & (part < PARTS)
+    return tl.load(synthesis + sample * PARTS + part, mask=exists, other=0)
 
 
 @triton.jit
@@ -168,18 +170,18 @@ def _forward(
     WIDE: tl.constexpr, HIGH: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    f, at, inside, there = _columns(
+    f, at, inside, exists = _columns(
         tl.program_id(0), positions, pixels, fields, LAST, PARTS, WIDE, BLOCK_N, BLOCK_F
     )
     matrix = _matrix(synthesis, PARTS, SAMPLES, WIDE, HIGH)
-    z = tl.load(x + at, mask=there, other=0).to(tl.float32)
+    z = tl.load(x + at, mask=exists, other=0).to(tl.float32)
     values = tl.dot(matrix, z, input_precision=PRECISION)
     values *= tl.load(scale + f, mask=inside, other=0)[None, :]
     values += tl.load(shift + f, mask=inside, other=0)[None, :]
-    values = tl.where(values <= 0, 0.0, values) / SAMPLES  # what is no number stays none
+    values = tl.where(values <= 0, 0.0, values) / SAMPLES  # NaN stays NaN
     # Rows beyond the last sample hold relu(shift), and meet zeros of the matrix here.
     result = tl.dot(matrix.trans(), values, input_precision=PRECISION)
-    tl.store(y + at, result, mask=there)
+    tl.store(y + at, result, mask=exists)
 
 
 @triton.jit
@@ -219,11 +221,11 @@ def _backward(
     matrix = _matrix(synthesis, PARTS, SAMPLES, WIDE, HIGH)
     by_scale, by_shift = tl.zeros((BLOCK_F,), tl.float64), tl.zeros((BLOCK_F,), tl.float64)
     for tile in range(tl.program_id(0), tl.cdiv(positions, BLOCK_N), tl.num_programs(0)):
-        f, at, inside, there = _columns(
+        f, at, inside, exists = _columns(
             tile, positions, pixels, fields, LAST, PARTS, WIDE, BLOCK_N, BLOCK_F
         )
-        z = tl.load(x + at, mask=there, other=0).to(tl.float32)
-        g = tl.load(grad + at, mask=there, other=0).to(tl.float32)
+        z = tl.load(x + at, mask=exists, other=0).to(tl.float32)
+        g = tl.load(grad + at, mask=exists, other=0).to(tl.float32)
         factor = tl.load(scale + f, mask=inside, other=0)[None, :]
         plain = tl.dot(matrix, z, input_precision=PRECISION)
         values = plain * factor + tl.load(shift + f, mask=inside, other=0)[None, :]
@@ -238,7 +240,7 @@ def _backward(
                 result -= z * tl.load(c2 + f, mask=inside, other=0)[None, :]
                 constant = tl.load(c1 + f, mask=inside, other=0)[None, :]
                 result -= tl.where(tl.arange(0, WIDE)[:, None] == 0, constant, 0.0)
-            tl.store(grad_x + at, result, mask=there)
+            tl.store(grad_x + at, result, mask=exists)
     if SUMS:
         field = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
         to = partial + tl.program_id(0) * 2 * fields + field

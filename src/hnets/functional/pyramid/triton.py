@@ -1,22 +1,23 @@
-"""Maps of half the size, and the transpose, in either memory format.
+"""Maps of half the size on CUDA, and the transpose, in either memory format.
 
-Between neighbouring pixels of a map lies a step of 1, or of all channels in channels_last.
+The step between neighbouring pixels of a map is 1, or the number of channels in channels_last.
 """
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._triton.tiles import TILE, memory_format
+from hnets.functional._launch import TILE, memory_format
 
-__all__ = ["halve", "spread"]
+__all__ = ["halve", "mean_pool", "spread"]
 
 
 def halve(x: Tensor) -> Tensor:
-    """`hnets.functional.halve2d`."""
+    """Means of pairs along an even side, [1 2 1]/4 at every second pixel of an odd one."""
     form = memory_format(x)
     x = x.contiguous(memory_format=form)
     height, width = x.shape[2:]
@@ -38,6 +39,11 @@ def spread(grad: Tensor, shape: torch.Size) -> Tensor:
         grad, grad_x, *sizes, REAL=_real(grad), BLOCK=TILE
     )
     return grad_x
+
+
+def mean_pool(x: Tensor, size: int) -> Tensor:
+    """Means of squares; torch's own kernel is fast on CUDA."""
+    return F.avg_pool2d(x, size)
 
 
 def _step(x: Tensor, form: torch.memory_format) -> int:
@@ -64,9 +70,9 @@ def _halve(
         for m in tl.static_range(3):
             column = tl.minimum(tl.maximum(2 * i - odd_width + m, 0), width - 1)
             across = 2 - odd_width if m == 0 else (2 if m == 1 else odd_width)
-            there = inside & (down * across > 0)
+            counts = inside & (down * across > 0)
             place = ((plane * height + row) * width + column) * step + channel
-            sum += tl.load(x + place, mask=there, other=0).to(REAL) * (down * across)
+            sum += tl.load(x + place, mask=counts, other=0).to(REAL) * (down * across)
     tl.store(y + at, sum / 16, mask=inside)
 
 

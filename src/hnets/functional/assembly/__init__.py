@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hnets.functional import fused, plain
+from hnets.functional._autograd import Assemble
+from hnets.functional._dispatch import has_triton, transformed
+from hnets.functional.assembly import reference
 
 __all__ = ["harmonic_kernel", "hconv2d"]
 
@@ -24,9 +27,26 @@ def harmonic_kernel(
     the paper's R(r)·exp(i(mφ+β)), and one real convolution with the kernel computes
     Y_p = Σ_n W_{p−n} ⋆ F_n for all p at once.
     """
-    form = fused if fused.assembles(radial, assembly) else plain
-    flat = form.assemble(radial, phase, spread, assembly, shape, kernel_size**2)
-    return flat.unflatten(2, (kernel_size, kernel_size))
+    pixels = kernel_size**2
+    if radial.is_cuda and _fits_triton(radial, assembly):
+        if phase is None:
+            phase = radial.new_empty(*radial.shape[:2], 0)
+        flat = Assemble.apply(radial, phase, spread, assembly, (shape, pixels), reference.assemble)
+    else:
+        flat = reference.assemble(radial, phase, spread, assembly, shape, pixels)
+    kernel: Tensor = flat.unflatten(2, (kernel_size, kernel_size))
+    return kernel
+
+
+def _fits_triton(radial: Tensor, assembly: Tensor) -> bool:
+    """Whether the Triton form has its tiles for these sizes; large ones are faster without it."""
+    return (
+        radial.dtype == torch.float32
+        and radial.shape[-1] <= 64
+        and assembly.shape[1] <= 512
+        and has_triton(radial)
+        and not transformed()
+    )
 
 
 def hconv2d(

@@ -1,8 +1,11 @@
-"""The fused magnitude functions on CPU: plain torch operations on pieces that stay in the cache.
+"""Functions of magnitudes on CPU, on pieces of the maps that stay in the cache.
 
-An operation whose inputs stand still in the innermost loop (a value a field against a picture) is
-vectorised by torch only if there is one of them, hence ``mul`` and ``add`` where ``addcmul`` would
-be shorter.
+With r = 1/|x|, s = relu(scale + shift·r), g the gradient of the output and d = ⟨g, x⟩·[s > 0],
+
+    ∂scale = Σ d        ∂shift = Σ d·r        ∂x = s·g − shift·d·r³·x
+
+and batch norm subtracts (c₁·r + c₂)·x from ∂x. Torch vectorises an operation only if at
+most one input is constant over the pixels, hence ``mul`` and ``add`` in place of ``addcmul``.
 """
 
 from __future__ import annotations
@@ -21,16 +24,14 @@ __all__ = [
     "backward",
     "backward_batch",
     "backward_sums",
-    "fold",
     "forward",
     "magnitude",
     "magnitude_backward",
     "moments",
-    "unfold",
 ]
 
 _SHARE = 1 << 18
-"""Real numbers a thread in a piece of the maps. Fewer cost calls, more leave a core's cache."""
+"""Real numbers per thread in a piece. Fewer cost more calls, more exceed the cache of a core."""
 
 
 def forward(
@@ -52,7 +53,7 @@ def forward(
 
 
 def moments(x: Tensor, streams: Streams, magnitude_eps: float) -> Tensor:
-    """Σ|x| and Σ|x|² of every field, ``(1, 2, fields)`` in float64."""
+    """Σ|x| and Σ|x|² per field, ``(1, 2, fields)`` in float64."""
     total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
     for (view,), (first, second) in _pieces((x,), total[0].unbind(), streams):
         square = _square(view, magnitude_eps)
@@ -61,51 +62,20 @@ def moments(x: Tensor, streams: Streams, magnitude_eps: float) -> Tensor:
     return total
 
 
-def fold(
-    sums: Tensor, count: float | Tensor, weight: Tensor, bias: Tensor, eps: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mean and variance from the sums of `moments`, and the scale and shift they fold into."""
-    mean, square = sums.sum(0) / count
-    var = (square - mean * mean).clamp_min_(0)
-    scale = weight * (var + eps).rsqrt()
-    shift = bias - scale * mean
-    return (
-        mean.to(weight.dtype),
-        var.to(weight.dtype),
-        scale.to(weight.dtype),
-        shift.to(weight.dtype),
-    )
-
-
 def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, magnitude_eps: float
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """∂scale and ∂shift, ``(1, 2, fields)`` in float64, and r and d·r for `backward` to go on."""
+    """∂scale and ∂shift, ``(1, 2, fields)`` in float64, and r and d·r of every piece."""
     total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
     parameters = (scale, shift, *total[0])
-    kept = []
+    intermediate = []
     for (view, g), (a, b, first, second) in _pieces((x, grad), parameters, streams):
         inverse = _square(view, magnitude_eps).rsqrt_()
         inner = _inner(g, view, _factor(inverse, a, b))
         first += _sum(inner)
         second += _sum(inner.mul_(inverse))
-        kept.append((inverse, inner))
-    return total, kept
-
-
-def unfold(
-    sums: Tensor, count: float | Tensor, scale: Tensor, mean: Tensor, var: Tensor, eps: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """From the sums of `backward_sums`: ∂weight and ∂bias of batch norm, and its c₁ and c₂."""
-    by_scale, by_shift = sums.sum(0).to(scale.dtype)
-    centred = by_scale - mean * by_shift
-    slope = scale * centred / (var + eps) / count
-    return (
-        centred * (var + eps).rsqrt(),
-        by_shift,
-        scale * by_shift / count - mean * slope,
-        slope,
-    )
+        intermediate.append((inverse, inner))
+    return total, intermediate
 
 
 def backward(
@@ -116,7 +86,7 @@ def backward(
     streams: Streams,
     magnitude_eps: float,
 ) -> tuple[Tensor, Tensor]:
-    """∂x, and ∂scale (unless that is None) and ∂shift as `backward_sums` gives them."""
+    """∂x, and the sums ∂scale (0 if the scale is None) and ∂shift."""
     grad_x = torch.empty_like(x)
     total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
     parameters = (scale, shift, *total[0])
@@ -128,7 +98,7 @@ def backward(
             first += _sum(pull)
         second += _sum(pull.mul_(inverse))
         pull.mul_(inverse).mul_(b).mul_(inverse)
-        _turn_back(g, view, factor, pull, target)
+        _combine(g, view, factor, pull, target)
     return grad_x, total
 
 
@@ -137,23 +107,25 @@ def backward_batch(
     x: Tensor,
     scale: Tensor,
     shift: Tensor,
+    extra: Sequence[Tensor],
+    intermediate: list[tuple[Tensor, Tensor]],
     streams: Streams,
     magnitude_eps: float,
-    extra: Sequence[Tensor],
-    kept: list[tuple[Tensor, Tensor]],
 ) -> Tensor:
-    """∂x of batch norm, whose c₁ and c₂ are ``extra``, with what `backward_sums` has kept."""
+    """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
     grad_x = torch.empty_like(x)
     pieces = _pieces((x, grad, grad_x), (scale, shift, *extra), streams)
-    for ((view, g, target), (a, b, c1, c2)), (inverse, pull) in zip(pieces, kept, strict=True):
+    for ((view, g, target), (a, b, c1, c2)), (inverse, pull) in zip(
+        pieces, intermediate, strict=True
+    ):
         # shift·d·r³ + c₁·r + c₂
         pull.mul_(inverse).mul_(b).add_(c1).mul_(inverse).add_(c2)
-        _turn_back(g, view, _factor(inverse, a, b), pull, target)
+        _combine(g, view, _factor(inverse, a, b), pull, target)
     return grad_x
 
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
-    """|z| of every field."""
+    """|z| per field."""
     lengths = x.new_empty(len(x), streams.fields, *x.shape[2:])
     for (view, target), _ in _pieces((x,), (), streams, (lengths,)):
         torch.sqrt(_square(view, 0.0), out=target.squeeze(2))
@@ -170,7 +142,7 @@ def magnitude_backward(grad: Tensor, x: Tensor, streams: Streams) -> Tensor:
     return grad_x
 
 
-def _turn_back(grad: Tensor, view: Tensor, factor: Tensor, pull: Tensor, target: Tensor) -> None:
+def _combine(grad: Tensor, view: Tensor, factor: Tensor, pull: Tensor, target: Tensor) -> None:
     """Write ∂x = factor·grad − pull·x."""
     torch.mul(grad, factor.unsqueeze(2), out=target)
     target.addcmul_(view, pull.unsqueeze(2), value=-1)
@@ -182,17 +154,17 @@ def _pieces(
     streams: Streams,
     lengths: tuple[Tensor, ...] = (),
 ) -> Iterable[tuple[list[Tensor], list[Any]]]:
-    """Cut maps along the batch, by runs and by rows, and give each piece its values, one a field.
+    """Cut maps by images, groups of streams and rows; each piece comes with its values per field.
 
     Pieces are ``(images, streams, parts, multiplicity, h, w)``, values ``(streams, mult, 1, 1)``.
-    Those of lengths, which have one number for each field and pixel, come last, with one part.
+    Those of ``lengths``, which have one number per field and pixel, come last, with one part.
     """
-    first, runs = maps[0], streams.groups
+    first, groups = maps[0], streams.groups
     most = _SHARE * torch.get_num_threads()
-    if first.numel() <= most and len(runs) == 1:  # the short way of small inputs
-        shape = (len(first), *runs[0], *first.shape[2:])
-        of_all = [v if v is None else v.view(runs[0].streams, -1, 1, 1) for v in values]
-        fields = (len(first), runs[0].streams, 1, -1, *first.shape[2:])
+    if first.numel() <= most and len(groups) == 1:  # small inputs: one view
+        shape = (len(first), *groups[0], *first.shape[2:])
+        of_all = [v if v is None else v.view(groups[0].streams, -1, 1, 1) for v in values]
+        fields = (len(first), groups[0].streams, 1, -1, *first.shape[2:])
         return [([m.view(shape) for m in maps] + [m.view(fields) for m in lengths], of_all)]
     return _cut(maps, values, streams, lengths, most)
 
@@ -208,25 +180,25 @@ def _cut(
     images = math.ceil(batch / math.ceil(batch * image / most))
     rows = math.ceil(height / math.ceil(images * image / most))
     channel = field = 0
-    for run in streams.groups:
-        of_run = [
-            v if v is None else v[field : field + run.fields].view(run.streams, -1, 1, 1)
+    for group in streams.groups:
+        of_group = [
+            v if v is None else v[field : field + group.fields].view(group.streams, -1, 1, 1)
             for v in values
         ]
-        views = [m[:, channel : channel + run.channels].unflatten(1, tuple(run)) for m in maps]
+        views = [m[:, channel : channel + group.channels].unflatten(1, tuple(group)) for m in maps]
         views += [
-            m[:, field : field + run.fields].unflatten(1, (run.streams, 1, -1)) for m in lengths
+            m[:, field : field + group.fields].unflatten(1, (group.streams, 1, -1)) for m in lengths
         ]
         for of_images in zip(*(view.split(images) for view in views), strict=True):
             for piece in zip(*(view.split(rows, 4) for view in of_images), strict=True):
-                yield list(piece), of_run
-        channel += run.channels
-        field += run.fields
+                yield list(piece), of_group
+        channel += group.channels
+        field += group.fields
 
 
 @cache
 def _constant(value: float, dtype: torch.dtype) -> Tensor:
-    return torch.full((1,), value, dtype=dtype)
+    return torch.full((1,), value, dtype=dtype, device="cpu")
 
 
 def _square(view: Tensor, magnitude_eps: float) -> Tensor:

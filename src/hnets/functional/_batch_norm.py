@@ -1,4 +1,4 @@
-"""What batch norms of any kind have in common: sums over a batch, and what is made of them."""
+"""Batch norm of any kind from sums over a batch: statistics, scale and shift, and gradients."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["expect_several", "fold_batch_norm", "follow", "moments", "over_processes"]
+__all__ = ["expect_several", "fold", "fold_batch_norm", "follow", "moments", "over_processes"]
 
 
 def expect_several(x: Tensor, group: ProcessGroup | None) -> None:
-    """Raise if a batch has one value for each channel: it has no variance."""
+    """Raise if a batch has one value per channel, which has no variance."""
     if x.numel() == x.shape[1] and group is None:
         raise ValueError(
             "batch norm in training needs more than one value for each channel, "
@@ -28,6 +28,35 @@ def fold_batch_norm(
     """The scale and shift that are batch norm with these statistics."""
     scale = weight * (var + eps).rsqrt()
     return scale, bias - scale * mean
+
+
+def fold(
+    sums: Tensor, count: float | Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, ...]:
+    """Mean, variance, scale and shift from the sums Σv and Σv², ``(pieces, 2, fields)``."""
+    mean, square = sums.sum(0) / count
+    var = (square - mean * mean).clamp_min_(0)
+    folded = (mean, var, *fold_batch_norm(mean, var, weight, bias, eps))
+    return tuple(value.to(weight.dtype) for value in folded)
+
+
+def unfold(
+    sums: Tensor, count: float | Tensor, scale: Tensor, mean: Tensor, var: Tensor, eps: float
+) -> tuple[Tensor, ...]:
+    """∂weight, ∂bias, c₁ and c₂ from the sums ∂scale and ∂shift, ``(pieces, 2, fields)``.
+
+    Scale and shift depend on the input through its mean and variance: c₁ and c₂, one pair per
+    field, are what that adds to the gradient of the input.
+    """
+    by_scale, by_shift = sums.sum(0).to(scale.dtype)
+    centred = by_scale - mean * by_shift
+    slope = scale * centred / (var + eps) / count
+    return (
+        centred * (var + eps).rsqrt(),
+        by_shift,
+        scale * by_shift / count - mean * slope,
+        slope,
+    )
 
 
 @torch.no_grad()

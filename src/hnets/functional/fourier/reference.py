@@ -1,4 +1,4 @@
-"""Functions of the angle, in operations that autograd, compilers and exporters understand."""
+"""Functions of the angle in plain torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hnets.functional.statistics import fold_batch_norm, moments
+from hnets.functional._batch_norm import fold_batch_norm, moments
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -38,7 +38,7 @@ def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -
 def fourier_relu(
     x: Tensor, scale: Tensor | None, shift: Tensor | None, synthesis: Tensor
 ) -> Tensor:
-    """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) a field."""
+    """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) per field."""
     if scale is not None or shift is not None:
         fields = x.shape[1] // synthesis.shape[1]
         scale = synthesis.new_ones(fields) if scale is None else scale
@@ -63,7 +63,7 @@ def batch_fourier_relu(
 
 
 def angular_scale(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """The coefficients of ``scale·f + shift``, one scale and one shift a field."""
+    """The coefficients of ``scale·f + shift``, one scale and one shift per field."""
     fields = len(scale)
     around = [1] * (x.dim() - 2)
     scaled = x.unflatten(1, (-1, fields)) * scale.view(-1, *around)
@@ -74,21 +74,21 @@ def angular_scale(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
 def angular_moments(
     x: Tensor, fields: int, group: ProcessGroup | None
 ) -> tuple[Tensor, Tensor, float | Tensor]:
-    """Mean and variance of f over pictures, pixels and angles, and how many pixels there were."""
+    """Mean and variance of f over images, pixels and angles, and the number of pixels."""
     wide = x.float() if x.dtype.itemsize < 4 else x
     dims, count = [0, *range(2, x.dim())], x.numel() // x.shape[1]
-    constant, turning = wide.tensor_split([fields], dim=1)
+    constant, rotating = wide.tensor_split([fields], dim=1)
     if group is not None:
         power = wide.double().square().unflatten(1, (-1, fields)).sum(1)
         return moments(constant.double().sum(dims), power.sum(dims), count, group)
     var, mean = torch.var_mean(constant, dims, correction=0)
-    power = turning.square().mean(dims).view(-1, fields).sum(0)
+    power = rotating.square().mean(dims).view(-1, fields).sum(0)
     return mean, var + power, count
 
 
 def mix(matrix: Tensor, x: Tensor) -> Tensor:
     """``(out, in)`` times ``(batch, in, ...)`` along the second dimension.
 
-    Batch by batch: inductor cannot compile one product for pictures of any size.
+    Image by image: inductor cannot compile one product for images of any size.
     """
     return (matrix @ x.flatten(2)).unflatten(2, x.shape[2:])

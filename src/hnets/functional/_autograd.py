@@ -1,0 +1,270 @@
+"""The autograd functions: each keeps its inputs only, and computes the rest again in backward.
+
+Automatic differentiation would keep several full-size temporaries. Gradients come from the CPU or
+the Triton form of an operation; second derivatives (``create_graph=True``) from its reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hnets.functional import _batch_norm
+from hnets.functional._batch_norm import expect_several, follow, over_processes
+from hnets.functional._dispatch import Backend, backend, needs_reference
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+__all__ = [
+    "Assemble",
+    "Halve",
+    "Magnitude",
+    "MeanPool",
+    "Nonlinearity",
+    "ScaledReLU",
+    "batch_scaled_relu",
+]
+
+
+class Nonlinearity(NamedTuple):
+    """A ReLU with a scale and a shift per field: its operation and its references."""
+
+    operation: str
+    reference: Callable[..., Tensor]
+    """Of the input, scale, shift and layout."""
+    batch_reference: Callable[..., tuple[Tensor, Tensor, Tensor, float | Tensor]]
+    """Of the input, weight, bias, layout, eps and group: output, mean, variance and count."""
+    triton_float64: bool
+    """Whether its Triton form takes float64."""
+
+    def needs_reference(self, x: Tensor) -> bool:
+        """Whether a map has no other form here than the reference."""
+        return needs_reference(x) or (
+            not self.triton_float64 and x.is_cuda and x.dtype == torch.float64
+        )
+
+
+class ScaledReLU(torch.autograd.Function):
+    """A nonlinearity with a scale (or None for 1) and a shift per field."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        scale: Tensor | None,
+        shift: Tensor,
+        kind: Nonlinearity,
+        layout: tuple[Any, ...],
+    ) -> Tensor:
+        """Keep the input, the scale and the shift."""
+        ctx.save_for_backward(x, scale, shift)
+        ctx.kind, ctx.layout = kind, layout
+        form: Backend[*tuple[Any, ...]] = backend(kind.operation, x)
+        return form.forward(x, scale, shift, *layout)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of input, scale and shift."""
+        x, scale, shift = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            again = ctx.kind.reference(x, scale, shift, *ctx.layout)
+            return *_differentiable((x, scale, shift), again, grads[0]), None, None
+        form: Backend[*tuple[Any, ...]] = backend(ctx.kind.operation, x)
+        grad_x, sums = form.backward(grads[0], x, scale, shift, *ctx.layout)
+        grad_scale, grad_shift = sums.sum(0).to(shift.dtype)
+        return grad_x, None if scale is None else grad_scale, grad_shift, None, None
+
+
+def batch_scaled_relu(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    kind: Nonlinearity,
+    layout: tuple[Any, ...],
+    momentum: float,
+    eps: float,
+    group: ProcessGroup | None,
+) -> Tensor:
+    """A nonlinearity with the scale and shift of batch norm, which moves the running statistics."""
+    expect_several(x, group)
+    if kind.needs_reference(x):
+        y, mean, var, count = kind.batch_reference(x, weight, bias, *layout, eps, group)
+    else:
+        y, mean, var, count = _BatchScaledReLU.apply(x, weight, bias, kind, layout, eps, group)
+    follow(running_mean, running_var, mean, var, count, momentum)
+    return y
+
+
+class _BatchScaledReLU(torch.autograd.Function):
+    """A nonlinearity with the scale and shift of batch norm; mean, variance and count as well."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        kind: Nonlinearity,
+        layout: tuple[Any, ...],
+        eps: float,
+        group: ProcessGroup | None,
+    ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
+        form: Backend[*tuple[Any, ...]] = backend(kind.operation, x)
+        sums, count = over_processes(form.moments(x, *layout), x.numel() // x.shape[1], group)
+        mean, var, scale, shift = _statistics(x, group).fold(sums, count, weight, bias, eps)
+        ctx.save_for_backward(x, weight, bias, scale, shift, mean, var)
+        ctx.kind, ctx.layout, ctx.group, ctx.count, ctx.eps = kind, layout, group, count, eps
+        y = form.forward(x, scale, shift, *layout)
+        ctx.mark_non_differentiable(mean, var)
+        return y, mean, var, count
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, scale, shift, mean, var = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            again, *_ = ctx.kind.batch_reference(x, weight, bias, *ctx.layout, ctx.eps, ctx.group)
+            return *_differentiable((x, weight, bias), again, grads[0]), None, None, None, None
+        form: Backend[*tuple[Any, ...]] = backend(ctx.kind.operation, x)
+        unfold, statistics = (
+            _statistics(x, ctx.group).unfold,
+            (ctx.count, scale, mean, var, ctx.eps),
+        )
+        sums, intermediate = form.backward_sums(grads[0], x, scale, shift, *ctx.layout)
+        grad_weight, grad_bias, *extra = unfold(sums, *statistics)
+        if ctx.group is not None:  # x moves the statistics of all; parameters are everyone's own
+            sums, _ = over_processes(sums, 0, ctx.group)
+            _, _, *extra = unfold(sums, *statistics)
+        grad_x = form.backward_batch(grads[0], x, scale, shift, extra, intermediate, *ctx.layout)
+        return grad_x, grad_weight, grad_bias, None, None, None, None
+
+
+def _statistics(x: Tensor, group: ProcessGroup | None) -> Any:
+    """What holds ``fold`` and ``unfold``; in Triton only for the sums of one process."""
+    if x.device.type == "cpu" or group is not None:
+        return _batch_norm
+    from hnets.functional import _launch
+
+    return _launch
+
+
+class Magnitude(torch.autograd.Function):
+    """|z| per field; the reference comes as an argument."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, streams: Any, reference: Callable[..., Tensor]) -> Tensor:
+        """Keep the input."""
+        ctx.save_for_backward(x)
+        ctx.streams, ctx.reference = streams, reference
+        lengths: Tensor = backend("magnitudes", x).magnitude(x, streams)
+        return lengths
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient along z/|z|."""
+        (x,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            again = ctx.reference(x, ctx.streams)
+            return *_differentiable((x,), again, grads[0]), None, None
+        return backend("magnitudes", x).magnitude_backward(grads[0], x, ctx.streams), None, None
+
+
+class Assemble(torch.autograd.Function):
+    """A kernel from radial weights and phases; the reference comes as an argument."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        radial: Tensor,
+        phase: Tensor,
+        spread: Tensor,
+        assembly: Tensor,
+        sizes: tuple[Any, ...],
+        reference: Callable[..., Tensor],
+    ) -> Tensor:
+        """Keep the weights and phases."""
+        ctx.save_for_backward(radial, phase, spread, assembly)
+        ctx.sizes, ctx.reference = sizes, reference
+        form = backend("assembly", radial)
+        kernel: Tensor = form.assemble(radial, phase, spread, assembly, *sizes)
+        return kernel
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of weights and phases."""
+        tensors = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            again = ctx.reference(*tensors, *ctx.sizes)
+            return *_differentiable(tensors[:2], again, grads[0]), None, None, None, None
+        gradients = backend("assembly", grads[0]).assemble_backward(grads[0], *tensors, *ctx.sizes)
+        return *gradients, None, None, None, None
+
+
+class Halve(torch.autograd.Function):
+    """A map of half the size; the gradient depends on nothing but the shape."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Keep the shape."""
+        ctx.shape = x.shape
+        halved: Tensor = backend("pyramid", x).halve(x)
+        return halved
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor]:
+        """The transpose, applied to the gradient."""
+        grad_x: Tensor = _Spread.apply(grads[0], ctx.shape)
+        return (grad_x,)
+
+
+class _Spread(torch.autograd.Function):
+    """The transpose of `Halve`: each is the gradient of the other."""
+
+    @staticmethod
+    def forward(ctx: Any, grad: Tensor, shape: torch.Size) -> Tensor:
+        grad_x: Tensor = backend("pyramid", grad).spread(grad, shape)
+        return grad_x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        halved: Tensor = Halve.apply(grads[0])
+        return halved, None
+
+
+class MeanPool(torch.autograd.Function):
+    """Means of squares; the gradient depends on nothing but the shape."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, size: int) -> Tensor:
+        """Keep the shape."""
+        ctx.shape, ctx.size = x.shape, size
+        pooled: Tensor = backend("pyramid", x).mean_pool(x, size)
+        return pooled
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """Every pixel of a square gets an equal share."""
+        size, (batch, channels, height, width) = ctx.size, ctx.shape
+        share = grads[0] / size**2
+        rows = share.repeat_interleave(size, dim=3).unsqueeze(3)
+        spread = rows.expand(-1, -1, -1, size, -1).reshape(
+            batch, channels, share.shape[2] * size, share.shape[3] * size
+        )
+        margin = (0, width - spread.shape[3], 0, height - spread.shape[2])
+        return torch.nn.functional.pad(spread, margin) if any(margin) else spread, None
+
+
+def _differentiable(
+    inputs: tuple[Tensor | None, ...], output: Tensor, grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Gradients that can be differentiated again."""
+    wanted = [value for value in inputs if value is not None and value.requires_grad]
+    grads = iter(torch.autograd.grad(output, wanted, grad, create_graph=True))
+    return tuple(
+        next(grads) if value is not None and value.requires_grad else None for value in inputs
+    )

@@ -1,0 +1,166 @@
+"""What the Triton forms share: tiles of a map, and batch norm from sums over blocks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from hnets.streams import Streams
+
+__all__ = ["TILE", "Launch", "fold", "launch", "memory_format", "of_field", "tile", "unfold"]
+
+TILE = 1024
+"""Complex numbers, or pixels, that one program works on."""
+
+
+def memory_format(x: Tensor) -> torch.memory_format:
+    """The format in which a tensor is contiguous; torch's default if both are or neither."""
+    last = not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+    return torch.channels_last if last else torch.contiguous_format
+
+
+class Launch(NamedTuple):
+    """What a kernel is launched with, besides its tensors."""
+
+    grid: tuple[int, int]
+    sizes: tuple[Any, ...]
+    constants: dict[str, Any]
+
+
+def launch(x: Tensor, streams: Streams, magnitude_eps: float, *others: Tensor) -> tuple[Any, ...]:
+    """The launch for a map, and the tensors in the memory format of the first."""
+    form = memory_format(x)
+    tensors = (t.contiguous(memory_format=form) for t in (x, *others))
+    last = form == torch.channels_last
+    return _launch(x.shape, x.dtype, x.device, last, streams, magnitude_eps), *tensors
+
+
+@lru_cache(maxsize=512)
+def _launch(
+    shape: torch.Size,
+    dtype: torch.dtype,
+    device: torch.device,
+    last: bool,
+    streams: Streams,
+    magnitude_eps: float,
+) -> Launch:
+    batch, channels, height, width = shape
+    # A tile is long in the direction of contiguous memory: pixels, or fields in channels_last.
+    fields = min(32, triton.next_power_of_2(streams.fields)) if last else 1
+    positions = batch * height * width
+    re: list[int] = []  # the channel of every field's real part,
+    im: list[int] = []  # and of its imaginary part, or −1
+    for stream, where in zip(streams, streams.slices, strict=True):
+        re += range(where.start, where.start + stream.multiplicity)
+        im += range(where.start + stream.multiplicity, where.stop)
+        im += [-1] * (len(re) - len(im))
+    return Launch(
+        (triton.cdiv(positions, TILE // fields), triton.cdiv(streams.fields, fields)),
+        (
+            torch.tensor([re, im], dtype=torch.int32, device=device),
+            positions,
+            height * width,
+            channels,
+            streams.fields,
+        ),
+        {
+            "LAST": last,
+            "EPS": magnitude_eps,  # a constant: as an argument it would be rounded to float32
+            "REAL": tl.float64 if dtype == torch.float64 else tl.float32,
+            "BLOCK_F": fields,
+            "BLOCK_N": TILE // fields,
+        },
+    )
+
+
+@triton.jit
+def tile(
+    table, positions, pixels, channels, fields,
+    LAST: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The fields of a tile, where their real and imaginary parts lie, and which of them exist."""
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    f = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
+    re = tl.load(table + f, mask=f < fields, other=0)[:, None]
+    im = tl.load(table + fields + f, mask=f < fields, other=-1)[:, None]
+    image, pixel = (n // pixels).to(tl.int64)[None, :], (n % pixels)[None, :]
+    start = image * channels * pixels + (pixel * channels if LAST else pixel)
+    step = 1 if LAST else pixels
+    inside = (n < positions)[None, :] & (f < fields)[:, None]
+    return f, start + re * step, start + im * step, inside, inside & (im >= 0)
+
+
+@triton.jit
+def of_field(values, f, fields, REAL: tl.constexpr):
+    """One value per field of a tile, as its rows."""
+    return tl.load(values + f, mask=f < fields, other=0).to(REAL)[:, None]
+
+
+def fold(
+    sums: Tensor, count: float, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, ...]:
+    """`_batch_norm.fold` for the sums of one process."""
+    blocks, _, fields = sums.shape
+    out = weight.new_empty(4, fields)
+    _fold[(triton.cdiv(fields, 16),)](sums, weight, bias, out, blocks, fields, int(count), eps)
+    return out.unbind()
+
+
+def unfold(
+    sums: Tensor, count: float, scale: Tensor, mean: Tensor, var: Tensor, eps: float
+) -> tuple[Tensor, ...]:
+    """`_batch_norm.unfold` for the sums of one process."""
+    blocks, _, fields = sums.shape
+    out = scale.new_empty(4, fields)
+    grid = (triton.cdiv(fields, 16),)
+    _unfold[grid](sums, scale, mean, var, out, blocks, fields, int(count), eps)
+    return out.unbind()
+
+
+@triton.jit
+def _totals(sums, blocks, fields):
+    """The 16 fields of a program, and their two sums over all blocks."""
+    f = tl.program_id(0) * 16 + tl.arange(0, 16)
+    block = tl.arange(0, 64)[:, None]
+    first, second = tl.zeros((16,), tl.float64), tl.zeros((16,), tl.float64)
+    for start in range(0, blocks, 64):
+        inside = (start + block < blocks) & (f < fields)[None, :]
+        at = sums + (start + block) * 2 * fields + f[None, :]
+        first += tl.sum(tl.load(at, mask=inside, other=0), 0)
+        second += tl.sum(tl.load(at + fields, mask=inside, other=0), 0)
+    return f, first, second
+
+
+@triton.jit
+def _fold(sums, weight, bias, out, blocks, fields, count, eps):
+    f, first, second = _totals(sums, blocks, fields)
+    mean = first / count
+    var = tl.maximum(second / count - mean * mean, 0)
+    inside = f < fields
+    scale = tl.load(weight + f, mask=inside, other=0) * tl.rsqrt(var + eps)
+    tl.store(out + f, mean, mask=inside)
+    tl.store(out + fields + f, var, mask=inside)
+    tl.store(out + 2 * fields + f, scale, mask=inside)
+    tl.store(
+        out + 3 * fields + f, tl.load(bias + f, mask=inside, other=0) - scale * mean, mask=inside
+    )
+
+
+@triton.jit
+def _unfold(sums, scale, mean, var, out, blocks, fields, count, eps):
+    f, first, second = _totals(sums, blocks, fields)
+    inside = f < fields
+    mu = tl.load(mean + f, mask=inside, other=0)
+    spread = tl.load(var + f, mask=inside, other=0) + eps
+    factor = tl.load(scale + f, mask=inside, other=0)
+    centred = first - mu * second
+    slope = factor * centred / spread / count
+    tl.store(out + f, centred * tl.rsqrt(spread.to(tl.float64)), mask=inside)
+    tl.store(out + fields + f, second, mask=inside)
+    tl.store(out + 2 * fields + f, factor * second / count - mu * slope, mask=inside)
+    tl.store(out + 3 * fields + f, slope, mask=inside)

@@ -1,0 +1,151 @@
+"""Maps of another resolution: pooling, halving about the centre of an image, and enlarging again.
+
+A pyramid whose levels all share the centre of the image rotates with it by 90 degrees exactly. A
+level of even length has the means of pairs below it; one of odd length keeps every second pixel,
+smoothed with [1 2 1]/4. In both cases the coordinate of a pixel, counted from the centre, is half
+of its coordinate in the level above. So that all levels are of one kind, `pad_to_halve` makes a
+length of 16k from an even one and of 16k + 1 from an odd one, with the same margin at either end.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hnets.functional._autograd import Halve, MeanPool
+from hnets.functional._dispatch import backend, needs_reference, tracing
+from hnets.functional.pyramid import reference
+
+__all__ = [
+    "blur_pool2d",
+    "crop",
+    "enlarge2d",
+    "gaussian_window",
+    "halve2d",
+    "halve_max2d",
+    "mean_pool2d",
+    "pad_to_halve",
+]
+
+
+def mean_pool2d(x: Tensor, size: int) -> Tensor:
+    """Means of non-overlapping squares; rows and columns that do not fill one are cut off.
+
+    ``avg_pool2d`` keeps its input for a gradient that does not depend on it, and is slow on CPU.
+
+    >>> mean_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), 2)
+    tensor([[[[1.5000]]]])
+    """
+    if needs_reference(x) or x.shape[2] < size or x.shape[3] < size:
+        return F.avg_pool2d(x, size)
+    if torch.is_grad_enabled():
+        pooled: Tensor = MeanPool.apply(x, size)
+        return pooled
+    pooled = backend("pyramid", x).mean_pool(x, size)
+    return pooled
+
+
+def gaussian_window(size: int, sigma: float) -> Tensor:
+    """A normalised Gaussian of ``size`` samples about its middle, in float64.
+
+    >>> gaussian_window(4, 1.0).sum()
+    tensor(1., dtype=torch.float64)
+    """
+    offset = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
+    window = (-(offset**2) / (2 * sigma**2)).exp()
+    return window / window.sum()
+
+
+def blur_pool2d(x: Tensor, window: Tensor, stride: int) -> Tensor:
+    """Blur with a separable window, reflecting at the border, and keep every ``stride``-th pixel.
+
+    The window and the stride are both odd or both even; ``size − stride`` pixels of padding, half
+    on either side, then put the centres where mean pooling puts them.
+    """
+    channels, size = x.shape[1], window.numel()
+    pad = (size - stride) // 2
+    window = window.to(x)
+    x = F.pad(x, (pad, pad, pad, pad), mode="reflect")
+    across = window.view(1, 1, 1, size).expand(channels, 1, 1, size)
+    down = window.view(1, 1, size, 1).expand(channels, 1, size, 1)
+    x = F.conv2d(x, across, stride=(1, stride), groups=channels)
+    return F.conv2d(x, down, stride=(stride, 1), groups=channels)
+
+
+def pad_to_halve(x: Tensor, times: int) -> Tensor:
+    """Repeat the border of ``(batch, channels, height, width)`` so that it can be halved.
+
+    >>> pad_to_halve(torch.zeros(1, 1, 24, 321), 4).shape
+    torch.Size([1, 1, 32, 321])
+    """
+    down, across = (_margin(side, 2 ** (times - 1)) for side in x.shape[2:])
+    if not tracing() and not down and not across:
+        return x
+    return F.pad(x, (across, across, down, down), mode="replicate")
+
+
+def _margin(side: int, step: int) -> int:
+    """Pixels at either end that make the half of an even side, or of one less, a multiple."""
+    half = side // 2
+    return (half + step - 1) // step * step - half
+
+
+def crop(x: Tensor, height: int, width: int) -> Tensor:
+    """The middle of ``(batch, channels, height, width)``: the inverse of `pad_to_halve`."""
+    top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
+    if tracing():  # slices would fix the sizes of a graph: are they all of it or not?
+        rows, columns = (torch.arange(side, device=x.device) for side in (height, width))
+        return x.index_select(2, rows + top).index_select(3, columns + left)
+    return x[:, :, top : top + height, left : left + width]
+
+
+def halve2d(x: Tensor) -> Tensor:
+    """Means of pairs along an even side, [1 2 1]/4 at every second pixel of an odd one.
+
+    >>> halve2d(torch.tensor([[[[0.0, 4.0, 8.0]]]]))
+    tensor([[[[1., 7.]]]])
+    """
+    if needs_reference(x):
+        return reference.halve(x)
+    if x.shape[2] % 2 == x.shape[3] % 2 == 0:
+        return mean_pool2d(x, 2)
+    if torch.is_grad_enabled():
+        halved: Tensor = Halve.apply(x)
+        return halved
+    halved = backend("pyramid", x).halve(x)
+    return halved
+
+
+def halve_max2d(x: Tensor) -> Tensor:
+    """Maxima in place of means, over the same pixels."""
+    if tracing():
+        return reference.halve_max(x)
+    odd_height, odd_width = x.shape[2] % 2, x.shape[3] % 2
+    return F.max_pool2d(x, (2 + odd_height, 2 + odd_width), 2, (odd_height, odd_width))
+
+
+def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
+    """Bilinear interpolation back to the size before ``times`` halvings, or the middle of it.
+
+    >>> enlarge2d(torch.tensor([[[[1.0, 7.0]]]]), 1, 3, 1)
+    tensor([[[[1., 4., 7.]]]])
+    """
+    device = x.device.type
+    if torch.is_autocast_enabled(device):  # 8 bits are too few for the position of a pixel
+        with torch.autocast(device, enabled=False):
+            return enlarge2d(x.float(), height, width, times).to(x.dtype)
+    if times == 0:
+        return crop(x, height, width)
+    down = _weights(height, x.shape[2], times, x)
+    across = _weights(width, x.shape[3], times, x)
+    return down @ x @ across.T
+
+
+def _weights(fine: int, coarse: int, times: int, like: Tensor) -> Tensor:
+    """The weight of each coarse pixel in each fine one, ``(fine, coarse)``."""
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    at = torch.arange(fine, device=like.device, dtype=dtype) - (fine - 1) / 2
+    at = (at / 2**times + (coarse - 1) / 2).clamp(0, coarse - 1)
+    pixels = torch.arange(coarse, device=like.device, dtype=dtype)
+    return (1 - (at[:, None] - pixels).abs()).clamp(min=0).to(like.dtype)

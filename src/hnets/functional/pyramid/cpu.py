@@ -1,0 +1,77 @@
+"""Pooling and halving on CPU.
+
+Whole rows first: their sums are vectorised, and leave less for the strided ones.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["halve", "mean_pool", "spread"]
+
+
+def mean_pool(x: Tensor, size: int) -> Tensor:
+    """Means of squares."""
+    if x.dtype.itemsize < 4 or size == 1:
+        return F.avg_pool2d(x, size)
+    height, width = (side // size * size for side in x.shape[2:])
+    total = x[:, :, 0:height:size, :width] + x[:, :, 1:height:size, :width]
+    for i in range(2, size):
+        total += x[:, :, i:height:size, :width]
+    pooled = total[..., 0::size] + total[..., 1::size]
+    for i in range(2, size):
+        pooled += total[..., i::size]
+    return pooled.mul_(1 / size**2)
+
+
+def halve(x: Tensor) -> Tensor:
+    """Means of pairs along an even side, [1 2 1]/4 at every second pixel of an odd one."""
+    rows = _halve_rows(x)
+    return _halve_rows(rows.transpose(2, 3)).transpose(2, 3).mul_(_share(x.shape))
+
+
+def spread(grad: Tensor, shape: torch.Size) -> Tensor:
+    """The transpose of `halve`: its gradient, for an input of ``shape``."""
+    grad_x = grad.new_empty(shape)
+    columns = grad_x.new_empty(*grad.shape[:3], shape[3])
+    share = (grad * _share(shape)).transpose(2, 3)
+    _spread_rows(share, columns.transpose(2, 3))
+    _spread_rows(columns, grad_x)
+    return grad_x
+
+
+def _share(shape: torch.Size) -> float:
+    """The weight of one of the pixels that `_halve_rows` sums along both sides."""
+    return math.prod(0.25 if side % 2 else 0.5 for side in shape[2:])
+
+
+def _halve_rows(x: Tensor) -> Tensor:
+    """Sums of pairs of rows if their number is even, else of rows with weights 1, 2 and 1."""
+    length = x.shape[2]
+    if length == 1:
+        return 4 * x
+    even, odd = x[:, :, 0::2], x[:, :, 1::2]
+    if length % 2 == 0:
+        return even + odd
+    rows = torch.empty_like(even)  # as x lies in memory, transposed or not
+    torch.add(odd[:, :, :-1], odd[:, :, 1:], out=rows[:, :, 1:-1])
+    torch.add(odd[:, :, :1], even[:, :, :1], out=rows[:, :, :1])
+    torch.add(odd[:, :, -1:], even[:, :, -1:], out=rows[:, :, -1:])
+    return rows.add_(even, alpha=2)
+
+
+def _spread_rows(halves: Tensor, rows: Tensor) -> None:
+    """The transpose of `_halve_rows`, written to ``rows``."""
+    even, odd = rows[:, :, 0::2], rows[:, :, 1::2]
+    if rows.shape[2] % 2 == 0:
+        even.copy_(halves)
+        odd.copy_(halves)
+        return
+    torch.mul(halves, 2, out=even)
+    even[:, :, :1] += halves[:, :, :1]
+    even[:, :, -1:] += halves[:, :, -1:]
+    torch.add(halves[:, :, :-1], halves[:, :, 1:], out=odd)

@@ -1,0 +1,55 @@
+"""Rotation of pixels and feature maps."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from hnets import Streams
+from hnets import functional as F
+
+
+def dot(right: float, up: float, height: int, width: int) -> Tensor:
+    """A smooth spot at a position seen from the middle of the image."""
+    y = (height - 1) / 2 - torch.arange(height, dtype=torch.float64)[:, None]
+    x = torch.arange(width, dtype=torch.float64)[None, :] - (width - 1) / 2
+    return torch.exp(-((x - right) ** 2 + (y - up) ** 2) / (2 * 2.0**2))[None, None]
+
+
+@pytest.mark.parametrize("shape", [(33, 33), (32, 32), (33, 48), (50, 31)])
+@pytest.mark.parametrize("degrees", [20, 90, 137, 180, 270, -45])
+def test_rotation_is_counter_clockwise_on_the_screen(
+    degrees: float, shape: tuple[int, int]
+) -> None:
+    theta = math.radians(degrees)
+    found = F.rotate_pixels(dot(7.0, 0.0, *shape), theta)
+    right, up = 7 * math.cos(theta), 7 * math.sin(theta)
+    assert (found - dot(right, up, *shape)).abs().max() < 0.025  # what bicubic interpolation costs
+    if degrees != 180:
+        assert (found - dot(right, -up, *shape)).abs().max() > 0.5
+
+
+@pytest.mark.parametrize("mode", ["bicubic", "bilinear", "nearest"])
+@pytest.mark.parametrize("quarters", [1, 2, 3, -1])
+@pytest.mark.parametrize("size", [8, 9])
+def test_interpolation_agrees_with_rot90(size: int, quarters: int, mode: str) -> None:
+    x = torch.randn(2, 3, size, size, dtype=torch.float64)
+    theta = quarters * math.pi / 2
+    assert torch.equal(F.rotate_pixels(x, theta, mode), torch.rot90(x, quarters, (2, 3)))
+    interpolated = F.rotate_pixels(x, theta + 1e-7, mode)
+    torch.testing.assert_close(interpolated, torch.rot90(x, quarters, (2, 3)), rtol=0, atol=1e-5)
+
+
+def test_half_a_rotation_of_any_image_is_exact() -> None:
+    x = torch.randn(1, 1, 5, 8)
+    assert torch.equal(F.rotate_pixels(x, math.pi), torch.rot90(x, 2, (2, 3)))
+
+
+def test_rotation_of_a_feature_map_moves_pixels_and_phases() -> None:
+    streams = Streams("1x0r + 1x1")
+    x = torch.randn(1, streams.channels, 9, 9, dtype=torch.float64)
+    found = F.rotate(x, math.pi / 2, streams)
+    pixels = torch.rot90(x, 1, (2, 3))
+    expected = torch.cat([pixels[:, :1], -pixels[:, 2:], pixels[:, 1:2]], dim=1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
