@@ -1,4 +1,4 @@
-"""The boundary benchmark itself: how fast it is, and whether its numbers are the official ones.
+"""The Berkeley benchmark itself: how fast it is, and whether its numbers are the official ones.
 
     python benchmarks/boundaries.py                    # speed on every tenth test photograph
     python benchmarks/boundaries.py --human            # how well people agree, on all 200
@@ -7,7 +7,7 @@
 The maps are gradients of the photographs, without and with non-maximum suppression, and what people
 drew, blurred and covered with noise: poor, middling and good detectors. BSDS500 is looked for in
 HNETS_DATA. The official matcher comes with pyEdgeEval, which is built from C++ when pip installs
-it, so it wants an environment of its own:
+it, so it needs an environment of its own:
 
     python -m venv .venv-official
     .venv-official/bin/pip install -c constraints.txt -e ".[bench]" pyEdgeEval==0.2.8
@@ -25,7 +25,7 @@ from scipy import ndimage
 
 from hnets.data.bsds import Photo, photos
 from hnets.metrics.berkeley import Counts, Point, count, count_human, summarise, thresholds
-from hnets.metrics.skeleton import thin
+from hnets.metrics.skeleton import skeletonise
 from hnets.metrics.suppression import suppress
 
 Map = NDArray[np.float64]
@@ -63,7 +63,7 @@ def human(chosen: tuple[Photo, ...]) -> dict[str, float]:
 
 
 def detectors(chosen: tuple[Photo, ...], official: bool) -> dict[str, dict[str, float]]:
-    """Print scores and seconds of CPU an image, of one thread."""
+    """Print scores and CPU seconds per image, of one thread."""
     count(np.eye(9), [np.eye(9)])  # compile
     columns = "maps                  ODS     OIS     AP      seconds"
     print(f"{len(chosen)} photographs, 99 thresholds\n{columns}")
@@ -101,13 +101,13 @@ def official_count(soft: Map, truth: Masks) -> Counts:
 
     def columns() -> Iterator[tuple[int, int, int, int]]:
         for level in thresholds():
-            drawn = thin(soft >= level)
-            found, right = 0, np.zeros(drawn.shape, bool)
+            skeleton = skeletonise(soft >= level)
+            recalled, correct = 0, np.zeros(skeleton.shape, bool)
             for person in truth:
-                ours, theirs, _, _ = correspond_pixels(drawn, person)
-                right |= ours > 0
-                found += int((theirs > 0).sum())
-            yield found, int(truth.sum()), int(right.sum()), int(drawn.sum())
+                ours, theirs, _, _ = correspond_pixels(skeleton, person)
+                correct |= ours > 0
+                recalled += int((theirs > 0).sum())
+            yield recalled, int(truth.sum()), int(correct.sum()), int(skeleton.sum())
 
     return Counts(*np.array(list(columns())).T)
 

@@ -1,4 +1,4 @@
-"""`hnets bench-edges`: maps in files, and what the command says and writes."""
+"""`hnets bench-edges`: what the command prints and writes."""
 
 import functools
 import json
@@ -13,8 +13,6 @@ from scipy.io import savemat
 
 from commands import Command
 from hnets.data import bsds
-from hnets.errors import InputError
-from hnets.metrics.edge_maps import read_map
 
 NAMES = ("12", "7", "90")
 HEIGHT, WIDTH = 48, 64
@@ -53,36 +51,6 @@ def bench_edges(here: Path, hnets_command: Command) -> Command:
     return functools.partial(hnets_command, "bench-edges")
 
 
-# Maps -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
-@pytest.mark.parametrize("kind", ["png", "npy"])
-def test_whole_numbers_are_divided_by_the_largest(tmp_path: Path, dtype: str, kind: str) -> None:
-    values = np.array([[0, 51], [np.iinfo(dtype).max, 1]], dtype=dtype)
-    path = tmp_path / f"map.{kind}"
-    if kind == "png":
-        Image.fromarray(values).save(path)
-    else:
-        np.save(path, values)
-    assert (read_map(path) == values / np.iinfo(dtype).max).all()
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bool"])
-def test_other_numbers_are_taken_as_they_are(tmp_path: Path, dtype: str) -> None:
-    values = np.array([[0, 1], [1, 0]]).astype(dtype)
-    np.save(tmp_path / "map.npy", values)
-    assert (read_map(tmp_path / "map.npy") == values).all()
-
-
-def test_a_black_and_white_png(tmp_path: Path) -> None:
-    Image.fromarray(line(3)).save(tmp_path / "map.png")
-    assert (read_map(tmp_path / "map.png") == line(3)).all()
-
-
-# The command ----------------------------------------------------------------------------------
-
-
 def test_scores_of_a_folder(bench_edges: Command, here: Path) -> None:
     code, out, _ = bench_edges("maps", "--thresholds", "9", "--jobs", "2")
     assert code == 0, out
@@ -118,11 +86,14 @@ def test_all_that_is_wrong_is_named_before_any_work(
     (here / "maps/12.png").unlink()
     np.save(here / "maps/7.npy", np.zeros((WIDTH, HEIGHT)))
     (here / "maps/7.png").unlink()
-    (here / "maps/90.png").write_bytes(b"no picture")
+    (here / "maps/90.png").write_bytes(b"not an image")
     code, out, err = bench_edges("maps")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "1 of 3 maps are missing (12; a map is called NAME.png, NAME.npy" in err
-    assert "2 cannot be used (7.npy is 48×64 pixels in place of 64×48, 90.png is no map" in err
+    assert (
+        "2 cannot be used (7.npy is 48×64 pixels in place of 64×48, 90.png is not an edge map"
+        in err
+    )
     assert not (here / "maps-scores").exists()
 
 
@@ -133,7 +104,7 @@ def test_all_that_is_wrong_is_named_before_any_work(
         (np.full((HEIGHT, WIDTH), np.nan), r"12.npy has values from nan to nan"),
         (np.zeros((HEIGHT, WIDTH, 3)), r"12.npy has the shape \(48, 64, 3\) in place of"),
         (np.zeros((HEIGHT, WIDTH), complex), "12.npy holds complex128 in place of floats"),
-        (np.array([{}]), "12.npy is no map, or damaged"),
+        (np.array([{}]), "12.npy is not an edge map, or damaged"),
     ],
 )
 def test_bad_maps(bench_edges: Command, here: Path, values: np.ndarray, message: str) -> None:
@@ -142,12 +113,6 @@ def test_bad_maps(bench_edges: Command, here: Path, values: np.ndarray, message:
     code, out, err = bench_edges("maps")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert re.search(message, err), err
-
-
-def test_a_coloured_map_is_refused(here: Path) -> None:
-    Image.new("RGB", (WIDTH, HEIGHT)).save(here / "maps/12.png")
-    with pytest.raises(InputError, match=r"is in colour or transparent \(RGB\) in place of grey"):
-        read_map(here / "maps/12.png")
 
 
 @pytest.mark.parametrize(

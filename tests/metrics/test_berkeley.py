@@ -1,4 +1,4 @@
-"""The Berkeley benchmark: its protocol, its known values and non-maximum suppression."""
+"""The Berkeley benchmark: its protocol and its known values."""
 
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from hnets.data import bsds
 from hnets.errors import InputError
 from hnets.metrics.benchmark import HUMAN
 from hnets.metrics.berkeley import Counts, Point, count, count_human, summarise
-from hnets.metrics.suppression import VARIANTS, suppress, suppress_across
 
 
 @pytest.fixture
@@ -30,27 +29,27 @@ def vertical(*columns: int) -> NDArray[np.bool_]:
 # Counts ---------------------------------------------------------------------------------------
 
 
-def test_a_pixel_is_right_if_anyone_drew_it_and_everyones_are_to_be_found() -> None:
+def test_a_pixel_is_correct_if_anyone_drew_it_and_recall_is_over_everyone() -> None:
     soft = 0.9 * vertical(10) + 0.6 * vertical(30) + 0.3 * vertical(50)
     counts = count(soft, [vertical(10), vertical(10, 30), vertical(70)], n=3)
-    assert counts.found.tolist() == [180, 180, 120]  # thresholds 0.25, 0.5 and 0.75
-    assert counts.wanted.tolist() == [240, 240, 240]
-    assert counts.right.tolist() == [120, 120, 60]
-    assert counts.drawn.tolist() == [180, 120, 60]
+    assert counts.recalled.tolist() == [180, 180, 120]  # thresholds 0.25, 0.5 and 0.75
+    assert counts.annotated.tolist() == [240, 240, 240]
+    assert counts.correct.tolist() == [120, 120, 60]
+    assert counts.detected.tolist() == [180, 120, 60]
 
 
 def test_an_empty_map_and_empty_boundaries() -> None:
     nothing, line = np.zeros((60, 80)), vertical(5)
     assert summarise([count(nothing, [line])]).ods == Point(0.0, 0.0, 0.01)
     assert summarise([count(line, [nothing])]).ap == 0
-    assert not count(nothing, np.zeros((0, 60, 80))).wanted.any()
+    assert not count(nothing, np.zeros((0, 60, 80))).annotated.any()
 
 
 def test_the_same_counts_each_time() -> None:
     random = np.random.default_rng(3)
     soft, truth = random.random((60, 80)), random.random((3, 60, 80)) < 0.1
     first, again = count(soft, truth, n=9), count(soft, truth, n=9)
-    assert first.right.tolist() == again.right.tolist()
+    assert first.correct.tolist() == again.correct.tolist()
 
 
 @pytest.mark.parametrize(
@@ -78,13 +77,14 @@ def test_summaries_and_people_need_some() -> None:
 
 
 def by_the_book(counts: list[Counts]) -> tuple[float, float, float]:
-    """ODS, OIS and AP as the official programme writes them, loop by loop."""
+    """ODS, OIS and AP as the official program writes them, loop by loop."""
 
     def f(r: float, p: float) -> float:
         return 2 * p * r / (p + r + ((p + r) == 0))
 
     total = [
-        sum(getattr(c, part) for c in counts) for part in ("found", "wanted", "right", "drawn")
+        sum(getattr(c, part) for c in counts)
+        for part in ("recalled", "annotated", "correct", "detected")
     ]
     recall = total[0] / (total[1] + (total[1] == 0))
     precision = total[2] / (total[3] + (total[3] == 0))
@@ -98,7 +98,7 @@ def by_the_book(counts: list[Counts]) -> tuple[float, float, float]:
     for c in counts:
         fs = [f(r, p) for r, p in zip(c.recall, c.precision, strict=True)]
         k = fs.index(max(fs))
-        best += [c.found[k], c.wanted[k], c.right[k], c.drawn[k]]
+        best += [c.recalled[k], c.annotated[k], c.correct[k], c.detected[k]]
     area = 0.0
     known = dict(zip(recall[::-1], precision[::-1], strict=True))  # the first of equal recalls
     for x in np.arange(101) / 100:
@@ -160,49 +160,3 @@ def test_the_scores_are_those_of_the_official_programme(photos: dict[str, bsds.P
     scores = summarise([count(blurred(truth), truth) for truth in truths])
     official = 0.81581, 0.84194, 0.32527  # itself random in the fourth digit
     assert (scores.ods.f, scores.ois.f, scores.ap) == pytest.approx(official, abs=5e-4)
-
-
-# Non-maximum suppression ----------------------------------------------------------------------
-
-
-def test_only_the_ridge_of_a_line_is_left() -> None:
-    y, x = np.mgrid[:60, :60]
-    for angle in np.radians([0, 20, 45, 70, 100, 160]):
-        across = (x - 29.5) * np.cos(angle) + (y - 29.5) * np.sin(angle)
-        kept = suppress(np.exp(-(across**2) / 8))[10:-10, 10:-10]
-        assert np.abs(across[10:-10, 10:-10][kept > 0]).max() < 1.1
-        assert (kept > 0.7).sum() > 35
-
-
-def test_suppression_pixel_by_pixel() -> None:
-    """The definition, read slowly."""
-    random = np.random.default_rng(0)
-    soft, normal = random.random((13, 17)), random.uniform(0, np.pi, (13, 17))
-    for reach in (1, 2):
-        expected = soft.copy()
-        for y, x in np.ndindex(soft.shape):
-            for d in (-2, -1, 1, 2):
-                if abs(d) > reach:
-                    continue
-                v = min(max(y + d * np.sin(normal[y, x]), 0), 12 - 0.001)
-                u = min(max(x + d * np.cos(normal[y, x]), 0), 16 - 0.001)
-                i, j = int(v), int(u)
-                corner = soft[i : i + 2, j : j + 2]
-                there = np.array([1 - v + i, v - i]) @ corner @ np.array([1 - u + j, u - j])
-                if 1.01 * soft[y, x] < there:
-                    expected[y, x] = 0
-            expected[y, x] *= min(min(y, 12 - y) / 5, 1) * min(min(x, 16 - x) / 5, 1)
-        assert suppress_across(soft, normal, reach) == pytest.approx(expected)
-
-
-def test_variants_differ_and_are_known_by_name() -> None:
-    soft = np.random.default_rng(0).random((40, 40))
-    results = {name: suppress(soft, name) for name in VARIANTS}
-    assert (results["none"] == soft).all()
-    kept = {name: int((result > 0).sum()) for name, result in results.items()}
-    assert kept["two-pixels"] < kept["standard"] < kept["none"]
-    assert kept["unsmoothed"] not in (kept["standard"], kept["none"])
-    with pytest.raises(InputError, match="there is no suppression 'nms': it is one of none, stan"):
-        suppress(soft, "nms")
-    with pytest.raises(InputError, match="at least 2×2"):
-        suppress(np.zeros((1, 9)))

@@ -1,4 +1,4 @@
-"""Pixels matched one to one at the least cost, and lines thinned to one pixel."""
+"""Pixels matched one to one at the least cost."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
-from skimage.morphology import thin as skimage_thin
 
 from hnets.metrics.matching import Matcher, match
-from hnets.metrics.skeleton import thin
 
 Mask = NDArray[np.bool_]
 
@@ -42,9 +40,6 @@ def least_cost(first: Mask, second: Mask, radius: float) -> int:
     return int(graph[min_weight_full_bipartite_matching(graph)].sum()) - len(one)
 
 
-# Matching -------------------------------------------------------------------------------------
-
-
 @given(pair=masks(2), radius=st.floats(0.5, 5), seed=st.integers(0, 10**6))
 def test_the_cost_is_the_least(pair: list[Mask], radius: float, seed: int) -> None:
     first, second = pair
@@ -69,7 +64,7 @@ def test_it_does_not_matter_which_map_comes_first(pair: list[Mask]) -> None:
 
 
 @pytest.mark.parametrize(("length", "pairs"), [(99, 99), (101, 100)])
-def test_a_lost_pair_costs_a_hundred_radii(length: int, pairs: int) -> None:
+def test_a_pixel_without_a_partner_costs_a_hundred_radii(length: int, pairs: int) -> None:
     """One more pair is worth moving 99 others by a pixel, but not 101."""
     first, second = np.zeros((1, 120)), np.zeros((1, 120))
     first[:, :length] = 1
@@ -78,7 +73,7 @@ def test_a_lost_pair_costs_a_hundred_radii(length: int, pairs: int) -> None:
     assert len(one) == pairs
 
 
-def test_ties_are_left_to_a_repeatable_chance() -> None:
+def test_ties_are_broken_at_random_and_repeatably() -> None:
     """A line between two takes its pixels from both, and others with another seed."""
     truth, drawn = np.zeros((200, 9)), np.zeros((200, 9))
     truth[:, 4] = 1
@@ -94,18 +89,3 @@ def test_ties_are_left_to_a_repeatable_chance() -> None:
 def test_maps_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match=r"expected a map of shape \(3, 4\), got \(4, 3\)"):
         Matcher((3, 4), 1.0).pixels(np.zeros((4, 3)))
-
-
-# Thinning -------------------------------------------------------------------------------------
-
-
-@given(one=masks(1))
-def test_thinning_is_that_of_matlab(one: list[Mask]) -> None:
-    assert (thin(one[0]) == skimage_thin(one[0])).all()  # which is known to be
-
-
-def test_thick_shapes_are_thinned_alike() -> None:
-    y, x = np.mgrid[:120, :150]
-    wave = np.sin(x / 9) + np.sin(y / 7) + np.sin((x + y) / 13)
-    for level in np.linspace(-2, 2, 9):
-        assert (thin(wave > level) == skimage_thin(wave > level)).all()

@@ -93,7 +93,10 @@ def _download(path: Path, mirrors: Sequence[str]) -> list[str]:
 
 def _read(path: Path) -> NDArray[np.uint8]:
     """The values of a gzipped IDX file, once its checksum shows that it is the published one."""
-    packed = path.read_bytes()
+    try:
+        packed = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from None
     checksum = hashlib.sha256(packed).hexdigest()
     if checksum != FILES[path.name]:
         raise InputError(

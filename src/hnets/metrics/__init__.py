@@ -1,13 +1,12 @@
-"""How good boundaries are: the Berkeley benchmark, with the numbers of its official programme.
+"""How good edge maps are: the Berkeley benchmark, with the numbers of its official program.
 
 | module | holds |
 |---|---|
-| `boundaries` | the protocol: counts of an image, and ODS, OIS and AP of many |
+| `berkeley` | the protocol: counts per image, and ODS, OIS and AP over many |
+| `benchmark` | the scores of a folder of edge maps, on all cores |
 | `matching` | one-to-one matching of pixels at the least cost |
-| `thinning` | lines of one pixel |
+| `skeleton` | skeletons of binary maps |
 | `suppression` | non-maximum suppression |
-| `maps` | soft maps in files |
-| `benchmark` | the scores of a folder of maps, on all cores |
 
 They need Numba and SciPy: ``pip install "hnets[bench]"``.
 """

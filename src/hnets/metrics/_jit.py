@@ -1,7 +1,7 @@
-"""Compile a function of loops for this machine, with Numba: it needs no compiler to be installed.
+"""Loops compiled to machine code with Numba, which needs no compiler to be installed.
 
-The machine code is kept beside the source or in the user's cache, and runs without Python's lock,
-so that threads use all cores.
+The code is cached beside the source or in the user's cache, and runs without Python's lock, so
+that threads use all cores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hnets.errors import MissingExtra
 try:
     import numba
 except ImportError:
-    raise MissingExtra("scores of boundaries", "numba", "bench") from None
+    raise MissingExtra("scores of edges", "numba", "bench") from None
 
 __all__ = ["compiled"]
 
@@ -23,8 +23,8 @@ R = TypeVar("R")
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: the function in machine code, made when it is first called."""
+    """A decorator: the function as machine code, compiled at its first call."""
     try:
         return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no folder can be written to: it is compiled each time
+    except RuntimeError:  # no folder can be written to: compiled in every process
         return numba.njit(nogil=True)(function)

@@ -1,18 +1,8 @@
-"""The Berkeley benchmark of boundary detection: ODS, OIS and AP as its official programme has them.
+"""The Berkeley benchmark of edge detection: ODS, OIS and AP as its official program has them.
 
-A soft map in [0, 1] is cut at each threshold and thinned, and its pixels are matched one to one
-with those of each annotator in turn, within 0.0075 of the image's diagonal. A pixel is right if any
-annotator's matches it (precision); each annotator's pixels are to be found (recall, summed over
-annotators). Over all images,
-
-- ODS is the best F-measure with one threshold for all, on straight lines between the thresholds,
-- OIS is the F-measure with the best threshold of each image,
-- AP is the area below the precision-recall curve, at recalls 0, 0.01 … 1.
-
-```python
-counts = [count(soft, photo.boundaries()) for soft, photo in ...]
-summarise(counts).ods.f
-```
+A soft map in [0, 1] is thresholded and skeletonised, and its pixels are matched one to one with
+those of each annotator in turn, within 0.0075 of the image's diagonal. Precision counts the pixels
+of the map that match any annotator; recall counts the matched pixels of all annotators.
 """
 
 from __future__ import annotations
@@ -20,19 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hnets.errors import InputError
 from hnets.metrics.matching import Matcher
-from hnets.metrics.skeleton import thin
+from hnets.metrics.skeleton import skeletonise
 
 __all__ = ["DISTANCE", "Counts", "Point", "Scores", "count", "count_human", "summarise"]
 
 DISTANCE = 0.0075
-"""How far apart matched pixels may be, as a part of the diagonal."""
+"""How far apart matched pixels may be, as a fraction of the diagonal."""
 _BETWEEN = np.linspace(0, 1, 100)
+
+Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -44,41 +37,39 @@ class Counts:
     (array([0.6]), array([0.75]))
     """
 
-    found: NDArray[np.int64]
+    recalled: NDArray[np.int64]
     """Pixels of annotators that were matched, over all annotators."""
-    wanted: NDArray[np.int64]
+    annotated: NDArray[np.int64]
     """All pixels of annotators."""
-    right: NDArray[np.int64]
-    """Pixels of the map that an annotator's matched."""
-    drawn: NDArray[np.int64]
-    """All pixels of the map, thinned."""
+    correct: NDArray[np.int64]
+    """Pixels of the map that match an annotator's."""
+    detected: NDArray[np.int64]
+    """All pixels of the skeletonised map."""
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.found + other.found,
-            self.wanted + other.wanted,
-            self.right + other.right,
-            self.drawn + other.drawn,
-        )
+        return Counts(*(self._table() + other._table()))
 
     def at(self, k: int) -> Counts:
         """The counts at one threshold, the ``k``-th."""
-        return Counts(*(a[k : k + 1] for a in (self.found, self.wanted, self.right, self.drawn)))
+        return Counts(*self._table()[:, k : k + 1])
+
+    def _table(self) -> NDArray[np.int64]:
+        return np.stack([self.recalled, self.annotated, self.correct, self.detected])
 
     @property
-    def recall(self) -> NDArray[np.float64]:
-        """The part of the annotators' pixels that was found; 0 where there are none."""
-        return self.found / np.maximum(self.wanted, 1)
+    def recall(self) -> Floats:
+        """The fraction of the annotators' pixels that was matched; 0 where there are none."""
+        return self.recalled / np.maximum(self.annotated, 1)
 
     @property
-    def precision(self) -> NDArray[np.float64]:
-        """The part of the map's pixels that is right; 0 where there are none."""
-        return self.right / np.maximum(self.drawn, 1)
+    def precision(self) -> Floats:
+        """The fraction of the map's pixels that is correct; 0 where there are none."""
+        return self.correct / np.maximum(self.detected, 1)
 
 
 @dataclass(frozen=True)
 class Point:
-    """A place on the precision-recall curve; without a threshold where each image has its own."""
+    """A point of the precision-recall curve; without a threshold if each image has its own."""
 
     recall: float
     precision: float
@@ -97,15 +88,18 @@ class Point:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a detector on a set of images, and the curve that they come from."""
+    """The scores of a detector on a set of images."""
 
     ods: Point
+    """The best F-measure with one threshold for all images, on lines between the thresholds."""
     ois: Point
+    """The F-measure with the best threshold of each image."""
     ap: float
+    """The area below the precision-recall curve, at recalls 0, 0.01 … 1."""
     curve: tuple[Point, ...]
 
 
-def thresholds(n: int = 99) -> NDArray[np.float64]:
+def thresholds(n: int = 99) -> Floats:
     """``n`` equally spaced thresholds between 0 and 1.
 
     >>> thresholds(3)
@@ -131,17 +125,17 @@ def count(soft: ArrayLike, boundaries: ArrayLike, n: int = 99) -> Counts:
     covered = -1
     for k, level in enumerate(thresholds(n)):
         mask = values >= level
-        if mask.sum() == covered:  # the same pixels as before: there is nothing new to match
+        if mask.sum() == covered:  # the same pixels as before: nothing new to match
             table[:, k] = table[:, k - 1]
             continue
         covered = mask.sum()
-        ours = matcher.pixels(thin(mask))
-        right = np.zeros(len(ours.places), bool)
+        ours = matcher.pixels(skeletonise(mask))
+        correct = np.zeros(len(ours.places), bool)
         for person, theirs in enumerate(people):
             one, two = matcher.match(ours, theirs, seed=k * len(people) + person)
-            right[one] = True
+            correct[one] = True
             table[0, k] += len(two)
-        table[1:, k] = truth.sum(), right.sum(), len(right)
+        table[1:, k] = truth.sum(), correct.sum(), len(correct)
     return Counts(*table)
 
 
@@ -163,26 +157,22 @@ def summarise(counts: Sequence[Counts]) -> Scores:
     levels = thresholds(len(recall))
     best = [one.at(int(np.argmax(_f(one.recall, one.precision)))) for one in counts]
     own = sum(best[1:], best[0])
+    rows = zip(recall, precision, levels, strict=True)
     return Scores(
         ods=_best(levels, recall, precision),
         ois=Point(float(own.recall[0]), float(own.precision[0])),
         ap=_area(recall, precision),
-        curve=tuple(
-            Point(float(r), float(p), float(t))
-            for t, r, p in zip(levels, recall, precision, strict=True)
-        ),
+        curve=tuple(Point(float(r), float(p), float(t)) for r, p, t in rows),
     )
 
 
-def _f(recall: NDArray[np.float64], precision: NDArray[np.float64]) -> NDArray[np.float64]:
+def _f(recall: Floats, precision: Floats) -> Floats:
     total = recall + precision
     return 2 * recall * precision / (total + (total == 0))
 
 
-def _best(
-    levels: NDArray[np.float64], recall: NDArray[np.float64], precision: NDArray[np.float64]
-) -> Point:
-    """The best F on straight lines between neighbouring thresholds, at 100 places on each."""
+def _best(levels: Floats, recall: Floats, precision: Floats) -> Point:
+    """The best F on straight lines between neighbouring thresholds, at 100 points on each."""
     ends = np.arange(1, len(levels))
     if not len(ends):
         return Point(float(recall[0]), float(precision[0]), float(levels[0]))
@@ -194,8 +184,8 @@ def _best(
     return Point(float(r.flat[best]), float(p.flat[best]), float(t.flat[best]))
 
 
-def _area(recall: NDArray[np.float64], precision: NDArray[np.float64]) -> float:
-    """The mean of 101 precisions, but for the official programme's division by 100."""
+def _area(recall: Floats, precision: Floats) -> float:
+    """The sum of 101 precisions, divided by 100 as in the official program."""
     known, first = np.unique(recall, return_index=True)
     if len(known) < 2:
         return 0.0

@@ -1,8 +1,8 @@
-"""Thin a binary picture to lines one pixel wide, as MATLAB's ``bwmorph(…, 'thin', inf)`` does.
+"""Skeletons of binary images, lines one pixel wide, as of MATLAB's ``bwmorph(…, 'thin', inf)``.
 
-The parallel algorithm of Guo and Hall (1989), in two alternating passes, until neither of them
-takes a pixel away. Whether a pass does so depends on the eight neighbours alone, so a pixel is
-looked at again only when one of them has gone: each pass then costs as much as it changes.
+The parallel algorithm of Guo and Hall (1989): two alternating passes, until neither removes a
+pixel. Whether a pixel is removed depends on its eight neighbours alone, so it is examined again
+only when one of them has been removed: a pass costs as much as it changes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from hnets.metrics._jit import compiled
 
-__all__ = ["thin"]
+__all__ = ["skeletonise"]
 
 
-def _passes() -> NDArray[np.bool_]:
-    """What each of the two passes takes away, by the bits of the neighbours; (2, 256).
+def _removals() -> NDArray[np.bool_]:
+    """Whether each of the two passes removes a pixel, by the bits of its neighbours; (2, 256).
 
     Bit 0 is the neighbour to the east, and so on counter-clockwise: the x₁ to x₈ of the paper.
     """
@@ -31,68 +31,68 @@ def _passes() -> NDArray[np.bool_]:
     return np.array([g1 & g2 & side for side in g3])
 
 
-_PASSES = _passes()
+_REMOVED = _removals()
 
 
-def thin(mask: ArrayLike) -> NDArray[np.bool_]:
-    """The skeleton of a binary picture; lines of one pixel stay as they are.
+def skeletonise(mask: ArrayLike) -> NDArray[np.bool_]:
+    """The skeleton of a binary image; lines of one pixel stay as they are.
 
-    >>> thin(np.ones((3, 7))).astype(int)
+    >>> skeletonise(np.ones((3, 7))).astype(int)
     array([[0, 0, 0, 0, 0, 0, 0],
            [0, 1, 1, 1, 1, 1, 0],
            [0, 0, 0, 0, 0, 0, 0]])
     """
-    return _thin(np.ascontiguousarray(mask, dtype=bool))
+    return _skeletonise(np.ascontiguousarray(mask, dtype=bool))
 
 
 @compiled
-def _thin(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _skeletonise(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     height, width = mask.shape
     stride = width + 2
-    ink = np.zeros((height + 2) * stride, np.uint8)  # with a frame of zeros, flat
+    image = np.zeros((height + 2) * stride, np.uint8)  # with a frame of zeros, flat
     for y in range(height):
         for x in range(width):
-            ink[(y + 1) * stride + x + 1] = mask[y, x]
+            image[(y + 1) * stride + x + 1] = mask[y, x]
     around = np.array([1, 1 - stride, -stride, -1 - stride, -1, stride - 1, stride, stride + 1])
 
-    queue = np.empty((2, ink.size), np.int32)  # what each pass has still to look at
-    queued = np.zeros((2, ink.size), np.uint8)
+    queue = np.empty((2, image.size), np.int32)  # the pixels that each pass has still to examine
+    queued = np.zeros((2, image.size), np.uint8)
     length = np.zeros(2, np.int64)
-    for p in range(stride, ink.size - stride):
-        if ink[p] and _neighbours(ink, p, around) != 255:  # the inside is not touched at first
-            for turn in range(2):
-                queue[turn, length[turn]] = p
-                queued[turn, p] = 1
-                length[turn] += 1
+    for p in range(stride, image.size - stride):
+        if image[p] and _neighbours(image, p, around) != 255:  # the inside is left alone at first
+            for side in range(2):
+                queue[side, length[side]] = p
+                queued[side, p] = 1
+                length[side] += 1
 
-    gone = np.empty(ink.size, np.int32)
+    removed = np.empty(image.size, np.int32)
     while length[0] or length[1]:
-        for turn in range(2):
+        for side in range(2):
             n = 0
-            for k in range(length[turn]):
-                p = queue[turn, k]
-                queued[turn, p] = 0
-                if ink[p] and _PASSES[turn, _neighbours(ink, p, around)]:
-                    gone[n] = p
+            for k in range(length[side]):
+                p = queue[side, k]
+                queued[side, p] = 0
+                if image[p] and _REMOVED[side, _neighbours(image, p, around)]:
+                    removed[n] = p
                     n += 1
-            length[turn] = 0
-            for p in gone[:n]:
-                ink[p] = 0
-            for p in gone[:n]:
+            length[side] = 0
+            for p in removed[:n]:
+                image[p] = 0
+            for p in removed[:n]:
                 for step in around:
                     q = p + step
                     for later in range(2):
-                        if ink[q] and not queued[later, q]:
+                        if image[q] and not queued[later, q]:
                             queue[later, length[later]] = q
                             queued[later, q] = 1
                             length[later] += 1
 
-    return ink.reshape(height + 2, stride)[1:-1, 1:-1].astype(np.bool_)
+    return image.reshape(height + 2, stride)[1:-1, 1:-1].astype(np.bool_)
 
 
 @compiled
-def _neighbours(ink: NDArray[np.uint8], p: int, around: NDArray[np.int64]) -> int:
+def _neighbours(image: NDArray[np.uint8], p: int, around: NDArray[np.int64]) -> int:
     bits = 0
     for k in range(8):
-        bits |= ink[p + around[k]] << k
+        bits |= image[p + around[k]] << k
     return bits

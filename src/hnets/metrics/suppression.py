@@ -1,9 +1,9 @@
-"""Non-maximum suppression: keep of a soft map what is strongest across its lines.
+"""Non-maximum suppression: keep the maxima of a soft map across its lines.
 
-As the edge-detection literature does it (Dollár and Zitnick, 2015) before a map is thresholded. The
-literature has variants, and scores differ between them, so they have names:
+As in the edge-detection literature (Dollár and Zitnick, 2015), before a map is thresholded. Scores
+differ between the variants of the literature, so they have names:
 
-| name | reads the neighbours | smooths the map with [1 2 1]/4 first |
+| name | compares with neighbours | smooths the map with [1 2 1]/4 first |
 |---|---|---|
 | `none` | no suppression | no |
 | `standard` | one pixel away | yes |
@@ -13,7 +13,7 @@ literature has variants, and scores differ between them, so they have names:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,19 +35,19 @@ VARIANTS: dict[str, _Variant | None] = {
     "unsmoothed": _Variant(reach=1, smooth=False),
 }
 
-_CONSERVATIVE = 1.01  # a pixel goes only if its neighbour is stronger by more than this
+_MARGIN = 1.01  # a pixel is suppressed if its neighbour is stronger by more than this factor
 _BORDER = 5
+Floats: TypeAlias = NDArray[np.float64]
+
 _SMALL = np.array([1, 2, 1]) / 4
 _WIDE = np.array([1, 2, 3, 4, 5, 4, 3, 2, 1]) / 25
 
 
-def suppress(
-    soft: ArrayLike, variant: str = "standard", normal: ArrayLike | None = None
-) -> NDArray[np.float64]:
-    """A soft map (h, w) after a variant of `VARIANTS`, across the lines that it shows itself.
+def suppress(soft: ArrayLike, variant: str = "standard", normal: ArrayLike | None = None) -> Floats:
+    """A soft map (h, w) after a variant of `VARIANTS`, across the lines estimated from the map.
 
-    Where their directions are known, ``normal`` gives the angle across them at each pixel, in
-    radians, x to the right and y down.
+    If their directions are known, ``normal`` holds the angle across them at each pixel, in radians,
+    x to the right and y down.
 
     >>> line = np.zeros((16, 16))
     >>> line[:, 6:9] = 0.3, 0.9, 0.3
@@ -68,11 +68,10 @@ def suppress(
     return suppress_across(values, across, chosen.reach)
 
 
-def normals(soft: NDArray[np.float64]) -> NDArray[np.float64]:
+def normals(soft: Floats) -> Floats:
     """The angle across the line at each pixel, in [0, π), x to the right and y down.
 
-    By the formula of the literature, which takes a line that is horizontal to the last bit for a
-    vertical one.
+    By the formula of the literature, which takes an exactly horizontal line for a vertical one.
     """
     down, right = np.gradient(_filtered(soft, _WIDE))
     xx, xy, yy = np.gradient(right, axis=1), np.gradient(down, axis=1), np.gradient(down, axis=0)
@@ -80,26 +79,24 @@ def normals(soft: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.mod(np.arctan(yy * np.sign(-xy) / (xx + 1e-5)), np.pi)
 
 
-def suppress_across(
-    soft: NDArray[np.float64], normal: NDArray[np.float64], reach: int = 1
-) -> NDArray[np.float64]:
-    """Set to zero what is weaker than the map 1 to ``reach`` pixels away along ``normal``.
+def suppress_across(soft: Floats, normal: Floats, reach: int = 1) -> Floats:
+    """Set to zero the pixels weaker than the map 1 to ``reach`` pixels away along ``normal``.
 
-    Beyond the border the map goes on as at its edge; in the five pixels next to it the map fades,
-    for there is no telling where its lines go.
+    Beyond its border the map continues with its outermost values; in the five pixels next to the
+    border it fades, since the directions of its lines are unreliable there.
     """
     y, x = np.indices(soft.shape)
     keep = np.ones(soft.shape, bool)
     for step in [*range(-reach, 0), *range(1, reach + 1)]:
-        there = _sampled(soft, y + step * np.sin(normal), x + step * np.cos(normal))
-        keep &= soft * _CONSERVATIVE >= there
+        neighbour = _sampled(soft, y + step * np.sin(normal), x + step * np.cos(normal))
+        keep &= soft * _MARGIN >= neighbour
     border = min(_BORDER, *(side // 2 for side in soft.shape))
     fade = [np.minimum(np.arange(n), np.arange(n)[::-1]) / border for n in soft.shape]
     return soft * keep * np.minimum(fade[0], 1)[:, None] * np.minimum(fade[1], 1)
 
 
-def _filtered(values: NDArray[np.float64], taps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Filtered along both axes, with the map mirrored at its edges."""
+def _filtered(values: Floats, taps: Floats) -> Floats:
+    """Filtered along both axes, with the map mirrored at its border."""
     for axis in (0, 1):
         width = [(len(taps) // 2,) * 2 if a == axis else (0, 0) for a in (0, 1)]
         padded = np.pad(values, width, mode="symmetric")
@@ -108,10 +105,8 @@ def _filtered(values: NDArray[np.float64], taps: NDArray[np.float64]) -> NDArray
     return values
 
 
-def _sampled(
-    values: NDArray[np.float64], y: NDArray[np.float64], x: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The map between its pixels, bilinearly."""
+def _sampled(values: Floats, y: Floats, x: Floats) -> Floats:
+    """The map between its pixels, by bilinear interpolation."""
     height, width = values.shape
     y, x = np.clip(y, 0, height - 1.001), np.clip(x, 0, width - 1.001)
     top, left = y.astype(np.intp), x.astype(np.intp)

@@ -79,16 +79,16 @@ def _score(
     model: torch.nn.Module, folder: Path, device: torch.device, thresholds: int, console: Console
 ) -> dict[str, Any]:
     """ODS, OIS and AP for each of `SUPPRESSIONS` that the model has; its maps are left on disk."""
-    from hnets.metrics.benchmark import benchmark
+    from hnets.metrics.benchmark import score_maps
 
     detector, test = EdgeDetector(model, device), photos("test")
     found = {}
     maps = _write(test, folder / "maps", detector, console)
-    for result in benchmark(test, maps, thresholds, SUPPRESSIONS[:2]):
+    for result in score_maps(test, maps, thresholds, SUPPRESSIONS[:2]):
         found[result.suppression] = result.scores
     if isinstance(model, HDSN):
         lines = _write(test, folder / "lines", detector.suppressed, console)
-        found["phase"] = benchmark(test, lines, thresholds, ["none"])[0].scores
+        found["phase"] = score_maps(test, lines, thresholds, ["none"])[0].scores
     return {
         way: {"ods": scores.ods.f, "ois": scores.ois.f, "ap": scores.ap}
         for way, scores in found.items()
