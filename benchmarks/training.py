@@ -21,7 +21,7 @@ from hnets.train import (
     train,
 )
 from hnets.train.classification_task import Classification
-from hnets.train.learner import Learner
+from hnets.train.step import Learner
 
 EPOCHS = 200
 """The paper's, of 12,000 pictures each."""

@@ -12,7 +12,7 @@ from hnets.train import (
     train,
 )
 from hnets.train.classification_task import Classification
-from hnets.train.learner import Learner
+from hnets.train.step import Learner
 
 pytestmark = pytest.mark.gpu
 

@@ -22,7 +22,7 @@ from hnets.studies import results_store as store
 from hnets.studies import table2
 from hnets.studies.scoring import SUPPRESSIONS
 from hnets.train import Recipe, read_recipe, shipped_recipes
-from hnets.train.report import WEIGHTS, save_weights
+from hnets.train.result import WEIGHTS, save_weights
 
 RECIPES = [row.recipe for row in reproduce.TABLE2 if row.recipe]
 
@@ -45,8 +45,8 @@ def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> Non
     assert recipe == read_recipe(name), "train again: the recipe has changed"
     model = create_model(recipe.model.name)
     assert result["parameters"] == sum(p.numel() for p in model.parameters())
-    assert result["data"]["test"]["pictures"] == 200
-    assert result["data"]["train+val"]["pictures"] == 300
+    assert result["data"]["test"]["images"] == 200
+    assert result["data"]["train+val"]["images"] == 300
     assert result["thresholds"] == 99
     for way, scores in result["scores"].items():
         for score, found in scores.items():

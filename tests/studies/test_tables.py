@@ -28,7 +28,7 @@ from hnets.train import (
     shipped_recipes,
 )
 from hnets.train.classification_task import errors
-from hnets.train.record import summarise
+from hnets.train.result import summarise
 
 TEAM = Team(0, 1, torch.device("cpu"))
 ROOT = Path(__file__).parents[1]
@@ -61,8 +61,8 @@ def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> Non
         options = result["recipe"]["model"]["options"]
         model = hnets.create_model(result["recipe"]["model"]["name"], **options)
         assert result["parameters"] == sum(p.numel() for p in model.parameters())
-    assert result["data"]["test"]["pictures"] == 50_000
-    assert result["data"]["train+val"]["pictures"] == 12_000
+    assert result["data"]["test"]["images"] == 50_000
+    assert result["data"]["train+val"]["images"] == 12_000
 
 
 def test_results_are_of_the_data_that_load_gives(data_folder: Path) -> None:
@@ -247,7 +247,7 @@ def test_an_ablation_trains_on_the_first_pictures_only(tmp_path: Path) -> None:
     assert set(result["errors"]["rotmnist-r-z2cnn"]) == {"23", "46"}
     small = store.read("rotmnist-r-z2cnn-23", tmp_path)
     assert small is not None
-    assert small["data"]["train+val"]["pictures"] == 23
+    assert small["data"]["train+val"]["images"] == 23
 
 
 def test_an_ablation_without_the_full_results_says_what_to_run() -> None:

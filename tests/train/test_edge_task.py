@@ -21,17 +21,17 @@ from hnets.train.augment import draw, move
 from hnets.train.edge_task import (
     ON,
     UNSURE,
-    Boundaries,
+    EdgeDetection,
     consensus,
     edge_loss,
     tolerant_error,
 )
-from hnets.train.examples import examples, load
-from hnets.train.learner import Learner
-from hnets.train.loop import build
 from hnets.train.recipe import Augment
-from hnets.train.recipe import Boundaries as Rules
+from hnets.train.recipe import Edges as Rules
+from hnets.train.run import Run, load, prepare
+from hnets.train.step import Learner
 
+CPU = Team(0, 1, torch.device("cpu"))
 COLUMNS = (100, 101, 104)
 """Where three people draw a line: the second is near both others, which are not near each other."""
 
@@ -61,7 +61,6 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         put(tmp_path, split, "2", upright=True)
     monkeypatch.setenv("HNETS_DATA", str(tmp_path))
     monkeypatch.setenv("HNETS_CACHE", str(tmp_path / "cache"))
-    load.cache_clear()
     return tmp_path
 
 
@@ -214,14 +213,14 @@ def test_the_quick_error_is_that_of_the_best_threshold() -> None:
     assert tolerant_error(torch.zeros_like(truth), truth) == 100
 
 
-def _recipe(model: str = "hdsn", **boundaries: object) -> Recipe:
+def _recipe(model: str = "hdsn", **edges: object) -> Recipe:
     return Recipe.from_dict(
         {
-            "title": "boundaries",
+            "title": "edges",
             "model": {"name": model},
             "data": {"name": "bsds500"},
             "augment": {"flip": True, "gamma": 0.5},
-            "boundaries": boundaries,
+            "edges": edges,
             "optimiser": {"rate": 0.01},
             "training": {"batch": 4},
         }
@@ -239,8 +238,8 @@ def test_squares_are_learned(model: str) -> None:
         labels[n, top : top + 12, left : left + 14] = ON
         labels[n, top + 1 : top + 11, left + 1 : left + 13] = 0
     recipe = _recipe(model)
-    task = Boundaries(images, labels, recipe.boundaries, recipe.augment)
-    one = Learner(create_model(model), task, recipe, 1, Team(0, 1, torch.device("cpu")))
+    task = EdgeDetection(images, labels, recipe.edges, recipe.augment)
+    one = Learner(create_model(model), task, recipe, 1, CPU)
     losses = []
     for epoch in range(12):
         one.begin_epoch(epoch, [1.0] * one.steps)
@@ -253,17 +252,18 @@ def test_squares_are_learned(model: str) -> None:
 
 def test_a_recipe_says_what_it_learns_from(small: Path) -> None:
     recipe = _recipe(labels="near", share=0.5)
-    task = examples(recipe, load(recipe.data, "train"))
-    assert isinstance(task, Boundaries)
+    run = Run(recipe, 1)
+    prepare([run], CPU)
+    task = run.tasks["train"]
+    assert isinstance(task, EdgeDetection)
     taught = task.labels[0, 0, 98:107].tolist()
     assert taught == [0, 0, ON, ON, 0, 0, UNSURE, 0, 0]
-    assert build(recipe, 1, task)
 
 
 @pytest.mark.parametrize(
     ("model", "data", "message"),
     [
-        ("z2cnn", "bsds500", r"\[model\] expected a network that finds boundaries.*got a Z2CNN"),
+        ("z2cnn", "bsds500", r"\[model\] expected a network that detects edges.*got a Z2CNN"),
         ("hdsn", "digits", r"\[model\] hdsn does not fit digits"),
     ],
 )
@@ -272,7 +272,7 @@ def test_networks_and_data_that_do_not_fit(
 ) -> None:
     recipe = _recipe(model).replace({"data.name": data})
     with pytest.raises(InputError, match=message):
-        build(recipe, 1, examples(recipe, load(recipe.data, "train")))
+        prepare([Run(recipe, 1)], CPU)
 
 
 def test_sizes_of_photographs_are_theirs(small: Path) -> None:
@@ -285,12 +285,12 @@ def test_what_is_for_digits_only_is_refused(small: Path, key: str, value: object
     alone = {"augment.gamma": 0.0, "augment.colour": 0.0}  # which keep_centre is refused beside
     recipe = _recipe().replace({**alone, key: value})
     with pytest.raises(InputError, match=rf"{key}: .*; leave it out"):
-        examples(recipe, load(recipe.data, "train"))
+        prepare([Run(recipe, 1)], CPU)
 
 
 @pytest.mark.parametrize(
     ("key", "value"), [("share", 0.0), ("people", 0), ("balance", 2.0), ("sparsity", -1.0)]
 )
 def test_rules_that_make_no_sense(key: str, value: float) -> None:
-    with pytest.raises(InputError, match=rf"boundaries\.{key}"):
+    with pytest.raises(InputError, match=rf"edges\.{key}"):
         _recipe(**{key: value})

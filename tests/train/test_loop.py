@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from hnets.train.examples import load
+from hnets.train.learner import Learner
+from hnets.train.schedule import falls, rates
+from hnets.train.statistics import recompute
 from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
@@ -35,11 +39,7 @@ from hnets.train import (
 from hnets.train import checkpoint as checkpoints
 from hnets.train.classification_task import Classification, errors
 from hnets.train.distributed import Team
-from hnets.train.examples import load
-from hnets.train.learner import Learner
 from hnets.train.recipe import Schedule
-from hnets.train.schedule import falls, rates
-from hnets.train.statistics import recompute
 
 TEAM = Team(0, 1, torch.device("cpu"))
 TINY = {
@@ -110,7 +110,7 @@ def test_a_run_learns_and_its_rows_say_so(tmp_path: Path) -> None:
     assert result["name"] == "mine"
     assert result["recipe"] == recipe.to_dict()
     assert result["parameters"] == 21570
-    assert result["data"]["train"]["pictures"] == 200
+    assert result["data"]["train"]["images"] == 200
     assert re.fullmatch("[0-9a-f]{64}", result["data"]["test"]["sha256"])
     assert re.fullmatch(r"unknown|[0-9a-f]{40}\+?", result["commit"])
     assert result["versions"]["torch"] == torch.__version__

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from hnets.errors import InputError
 from hnets.train import Recipe, read_recipe, shipped_recipes
-from hnets.train.examples import examples
-from hnets.train.loop import build
+from hnets.train.classification_task import Classification
 from hnets.train.recipe import Training
+from hnets.train.run import build
 
 SMALLEST = 'title = "t"\n[model]\nname = "z2cnn"\n[data]\nname = "digits"\n'
 
@@ -141,4 +141,7 @@ def test_a_model_is_built_for_the_shape_of_the_data() -> None:
 
     data = load("digits", "val").subset(5)
     recipe = read_recipe("rotmnist-r-hnet")
-    assert sum(p.numel() for p in build(recipe, 1, examples(recipe, data)).parameters()) == 33347
+    assert (
+        sum(p.numel() for p in build(recipe, 1, Classification.of(recipe, data)).parameters())
+        == 33347
+    )

@@ -128,8 +128,8 @@ class _Record(NamedTuple):
 
 def _record(file: Path) -> _Record | None:
     """That of the run which left a file of weights; None if there is none beside it."""
-    from hnets.train.job import FILE
-    from hnets.train.record import RESULT
+    from hnets.train.result import RESULT
+    from hnets.train.run import FILE
 
     seed = file.resolve().parent
     run = seed.parent

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from hnets.train import Row, Run, Watch
+    from hnets.train import Run, Watch
+    from hnets.train.checkpoint import Row
     from hnets.train.study import Trial
 
 __all__ = ["search"]
@@ -130,10 +131,11 @@ def search(
         protocol.write_search(chosen, shared, found, folder)
         best = protocol.best_of(found)
         final = protocol.best_recipe(chosen, best)
-        runs = engine.seeds_of(final, seeds, folder / f"trial-{best.number}")
-        with engine.watching({name: runs}, console) as watch:
+        runs = engine.seeds_of(final, seeds, folder / f"trial-{best.number}", name)
+        with engine.watching(runs, console) as watch:
             # What an earlier call has trained of it is not trained again.
-            result = engine.train_recipe(final, runs, team, folder, True, watch, name)
+            results = engine.train(runs, team, True, watch)
+        result = engine.report(results, team, folder)
     console.print(_table(protocol.ranked(found)[:SHOWN]))
     for split, errors in result["summary"].items():
         mean = engine.mean_and_spread(errors)

@@ -8,8 +8,12 @@ from typing import Annotated
 import typer
 
 from hnets.cli.command_line import Device, app, make_folder, whole
+from hnets.errors import InputError
 
 __all__ = ["train"]
+
+SVM = "rotmnist-r-svm"
+"""The recipe that records a study's numbers and not a training."""
 
 Changes = Annotated[
     list[str] | None,
@@ -39,8 +43,7 @@ def train(
 
     Writes to runs/RECIPE unless told otherwise: for each seed a checkpoint, log.csv, TensorBoard
     events and the weights; and result.json for all of them. On a GPU all seeds train at once.
-    Several GPUs or machines: torchrun --nproc-per-node 4 -m hnets train RECIPE, or accelerate
-    launch -m hnets train RECIPE.
+    Several GPUs or machines: torchrun --nproc-per-node 4 -m hnets train RECIPE.
     """
     from rich.console import Console
 
@@ -49,20 +52,26 @@ def train(
     if recipe is None and not resume:
         _list()
         return
-    job = engine.Job.begin(recipe, changes or [], seeds, out, resume)
-    engine.check_recipe(job.recipe)
+    if recipe == SVM:
+        raise InputError(f"{SVM} is fitted by hnets reproduce table1 --train --rows {SVM}")
+    runs, folder = engine.begin(recipe, changes or [], seeds, out, resume)
     with engine.joined(device) as team:
-        make_folder(job.folder)
+        engine.prepare(runs, team, resume)
+        make_folder(folder)
         console = Console(quiet=not team.leads)
+        if team.leads:
+            engine.remember(runs, folder)
         try:
-            result = job.run(team, resume, console)
+            with engine.watching(runs, console) as watch:
+                results = engine.train(runs, team, watch=watch)
         except KeyboardInterrupt:
-            go_on = f"to go on from the last checkpoint: hnets train --resume --out {job.folder}"
+            go_on = f"to go on from the last checkpoint: hnets train --resume --out {folder}"
             console.print(go_on, markup=False, highlight=False, soft_wrap=True)
             raise
-    for split, found in result["summary"].items():
-        console.print(f"{split:>10} error  {engine.mean_and_spread(found)} %", highlight=False)
-    console.print(f"wrote {job.folder / 'result.json'}", markup=False, highlight=False)
+        summary = engine.report(results, team, folder)["summary"]
+    for split, errors in summary.items():
+        console.print(f"{split:>10} error  {engine.mean_and_spread(errors)} %", highlight=False)
+    console.print(f"wrote {folder / 'result.json'}", markup=False, highlight=False)
 
 
 def _list() -> None:

@@ -80,9 +80,7 @@ def curves(ablation: Result, full: dict[str, Result | None]) -> list[inspect.Cur
                 "then hnets reproduce ablation --train"
             )
         errors = {int(size): value for size, value in ablation["errors"][name].items()}
-        errors[whole["data"][whole["recipe"]["data"]["train"]]["pictures"]] = whole["summary"][
-            "test"
-        ]
+        errors[whole["data"][whole["recipe"]["data"]["train"]]["images"]] = whole["summary"]["test"]
         sizes = sorted(errors)
         means = [100 - errors[size]["mean"] for size in sizes]
         spreads = [errors[size]["std"] for size in sizes]

@@ -23,15 +23,15 @@ from hnets.data.spline import rotate, to_bytes
 from hnets.errors import MissingExtra
 from hnets.predict import EdgeDetector
 from hnets.train import (
-    Finished,
     Recipe,
+    Result,
     Run,
     joined,
     train,
     watching,
 )
 from hnets.train.recipe import Data, Model, Optimiser, Training
-from hnets.train.record import versions, write_json
+from hnets.train.result import versions, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -115,19 +115,21 @@ def quickstart(out: Path, epochs: int, seed: int, console: Console) -> Path:
     _say(console, "The H-DSN that ships with hnets finds the boundaries in a photograph, and in")
     _say(console, "the phases of its feature maps which way they run.")
     _wrote(console, edges)
-    runs = {name: Run(recipe, seed) for name, recipe in recipes(epochs, seed).items()}
+    runs = {
+        name: Run(recipe, seed, name=recipe.model.name)
+        for name, recipe in recipes(epochs, seed).items()
+    }
     with joined() as team:
         _say(
             console,
             "An H-Net (hnet_mnist) and a plain CNN (z2cnn) learn to read 1,000 handwritten digits, "
             f"all upright. This takes {_time(epochs, team.device)}.",
         )
-        named = {run.recipe.model.name: [run] for run in runs.values()}
-        with watching(named, console) as watch:
-            finished = train(list(runs.values()), team, watch=watch)
+        with watching(list(runs.values()), console) as watch:
+            results = train(list(runs.values()), team, watch=watch)
         _say(console, f"Now {len(test)} digits that they have not seen, turned all round:")
         with console.status("asking both networks"):
-            answers = ask(dict(zip(runs, finished, strict=True)), test)
+            answers = ask(dict(zip(runs, results, strict=True)), test)
         used = versions(team.device)
     console.print(_table(answers))
     figure = inspect.accuracy_figure(
@@ -164,7 +166,7 @@ def turned(test: Dataset, degrees: float) -> Tensor:
 
 
 @torch.no_grad()
-def ask(networks: Mapping[str, Finished], test: Dataset) -> list[Answers]:
+def ask(networks: Mapping[str, Result], test: Dataset) -> list[Answers]:
     """Show every test digit to every network, at every angle."""
     said: dict[str, list[Tensor]] = {name: [] for name in networks}
     for degrees in ANGLES:

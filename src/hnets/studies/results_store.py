@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hnets.errors import InputError
-from hnets.train.record import write_json
+from hnets.train.result import write_json
 
 __all__ = ["SHIPPED", "Result", "read", "write"]
 

@@ -21,8 +21,7 @@ from hnets.predict import EdgeDetector
 from hnets.studies import results_store as store
 from hnets.studies.results_store import Result
 from hnets.train import Recipe
-from hnets.train.record import summarise
-from hnets.train.report import WEIGHTS
+from hnets.train.result import WEIGHTS, summarise
 
 __all__ = ["SUPPRESSIONS", "score_results"]
 

@@ -11,27 +11,29 @@ from torch import Tensor
 
 from hnets.data import Dataset
 from hnets.errors import InputError, MissingExtra
-from hnets.train.examples import load
+from hnets.train._strict import expect
 from hnets.train.recipe import Recipe
-from hnets.train.record import commit, summarise, versions
-from hnets.train.strict import expect
+from hnets.train.result import commit, summarise, versions
+from hnets.train.run import load
 
-__all__ = ["check_svm", "train_svm"]
+__all__ = ["MODEL", "check_svm", "train_svm"]
 
+MODEL = "svm"
+"""What its recipe calls it; `hnets.create_model` has no such network."""
 PORTION = 2000
-"""Pictures whose kernel values are computed at a time."""
+"""Images whose kernel values are computed at a time."""
 
 
 def check_svm(recipe: Recipe) -> None:
-    """Raise now what would go wrong in the fit: scikit-learn or options that it cannot do with."""
+    """Raise for what would go wrong in the fit: no scikit-learn, or options that it cannot use."""
     try:
-        import sklearn.svm  # noqa: F401 - to see that it is there
+        import sklearn.svm  # noqa: F401 - to see that it is installed
     except ImportError:
         raise MissingExtra("support vector machines", "scikit-learn", "bench") from None
-    given = dict(recipe.model.options)
-    if set(given) != {"C", "gamma"}:
-        raise InputError(f"[model] an svm has the options C and gamma, got {given}")
-    for key, value in given.items():
+    options = dict(recipe.model.options)
+    if set(options) != {"C", "gamma"}:
+        raise InputError(f"[model] an svm has the options C and gamma, got {options}")
+    for key, value in options.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         met = number and 0 < value < math.inf
         expect(met, f"model.options.{key}", "a number above 0, such as 1.0", value)
@@ -45,47 +47,43 @@ def train_svm(recipe: Recipe, name: str = "") -> dict[str, Any]:
     check_svm(recipe)
     from sklearn.svm import SVC
 
-    given = recipe.model.options
-    began = time.monotonic()
-    train = _pictures(recipe, recipe.data.train)
-    vectors = _vectors(train)
-    machine = SVC(C=given["C"], kernel="precomputed", cache_size=2000)
-    machine.fit(_kernel(vectors, vectors, given["gamma"]), train.labels.numpy())
-    splits = [split for split in (recipe.data.val, recipe.data.test) if split]
-    sets = {split: _pictures(recipe, split) for split in splits}
+    c, gamma = recipe.model.options["C"], recipe.model.options["gamma"]
+    splits = dict.fromkeys((recipe.data.train, recipe.data.val, recipe.data.test))
+    sets = {split: _images(recipe, split) for split in splits if split}
+    began, train = time.monotonic(), sets[recipe.data.train]
+    vectors = train.images.flatten(1)
+    machine = SVC(C=c, kernel="precomputed", cache_size=2000)
+    machine.fit(_kernel(vectors, vectors, gamma), train.labels.numpy())
     errors = {}
     for split, data in sets.items():
-        wrong = 0
-        for x, y in zip(_vectors(data).split(PORTION), data.labels.split(PORTION), strict=True):
-            answers = machine.predict(_kernel(x, vectors, given["gamma"]))
-            wrong += int((torch.from_numpy(answers) != y).sum())
-        errors[split] = {"error": 100 * wrong / len(data)}
+        if split != recipe.data.train:
+            batches = zip(data.images.split(PORTION), data.labels.split(PORTION), strict=True)
+            wrong = 0
+            for x, y in batches:
+                predictions = machine.predict(_kernel(x.flatten(1), vectors, gamma))
+                wrong += int((torch.from_numpy(predictions) != y).sum())
+            errors[split] = {"error": 100 * wrong / len(data)}
     return {
         "name": name,
         "recipe": recipe.to_dict(),
         "parameters": None,
         "data": {
-            data.split: {"pictures": len(data), "sha256": data.digest}
-            for data in (train, *sets.values())
+            split: {"images": len(data), "sha256": data.digest} for split, data in sets.items()
         },
         "commit": commit(),
         "versions": versions(torch.device("cpu")),
         "seeds": [
             {"seed": 0, "seconds": round(time.monotonic() - began, 1), "errors": errors},
         ],
-        "summary": {split: summarise([found["error"]]) for split, found in errors.items()},
+        "summary": {split: summarise([one["error"]]) for split, one in errors.items()},
     }
 
 
-def _pictures(recipe: Recipe, split: str) -> Dataset:
+def _images(recipe: Recipe, split: str) -> Dataset:
     data = load(recipe.data, split)
     if not isinstance(data, Dataset):
         raise InputError(f"[model] an svm learns classes, and {recipe.data.name} has none")
     return data
-
-
-def _vectors(data: Dataset) -> Tensor:
-    return data.images.flatten(1)
 
 
 def _kernel(a: Tensor, b: Tensor, gamma: float) -> Any:

@@ -1,32 +1,31 @@
 """Training: recipes, one loop, checkpoints and results."""
 
 from hnets.train import search
-from hnets.train.check import check_recipe
 from hnets.train.distributed import Team, joined
-from hnets.train.job import Job
-from hnets.train.loop import Diverged, Finished, Row, Run, Unwritable, Watch, train
+from hnets.train.loop import train
 from hnets.train.progress import watching
 from hnets.train.recipe import Recipe, read_recipe, shipped_recipes
-from hnets.train.report import mean_and_spread, seeds_of, train_recipe
+from hnets.train.result import Diverged, Result, mean_and_spread, report
+from hnets.train.run import Run, Unwritable, Watch, begin, prepare, remember, seeds_of
 
 __all__ = [
     "Diverged",
-    "Finished",
-    "Job",
     "Recipe",
-    "Row",
+    "Result",
     "Run",
     "Team",
     "Unwritable",
     "Watch",
-    "check_recipe",
+    "begin",
     "joined",
     "mean_and_spread",
+    "prepare",
     "read_recipe",
+    "remember",
+    "report",
     "search",
     "seeds_of",
     "shipped_recipes",
     "train",
-    "train_recipe",
     "watching",
 ]

@@ -1,6 +1,6 @@
-"""Random changes to pictures, on the device where they lie.
+"""Random changes to images, on the device that holds them.
 
-Every picture's random numbers for an epoch are drawn before it, from a seed made of the run's seed
+Every image's random numbers for an epoch are drawn before it, from a seed made of the run's seed
 and the epoch: they do not depend on the device, on the number of processes, or on whether the run
 was interrupted.
 """
@@ -19,20 +19,20 @@ from hnets.train.recipe import Augment
 __all__ = ["augment", "draw", "move", "tone"]
 
 POINTS = 5
-"""Points of the coarse grid along each side, by which pictures are bent."""
+"""Points of the coarse grid along each side, by which images are deformed."""
 PLAIN = 10
-"""Numbers of a row before those."""
+"""Numbers of a row before the deformation."""
 
 
 def draw(
     recipe: Augment, count: int, size: tuple[int, int], generator: torch.Generator
 ) -> Tensor | None:
-    """What happens to each of ``count`` pictures: a row of numbers each, or None for nothing.
+    """The changes to each of ``count`` images: a row of numbers each, or None for none.
 
     The first six are a matrix of 2×3, which says where an output pixel comes from, in the units of
-    ``grid_sample``: from −1 to 1 along either side of a picture of ``size`` (height, width),
+    ``grid_sample``: from −1 to 1 along either side of an image of ``size`` (height, width),
     whatever its length. An exponent for all values and a factor for each of three colours follow,
-    and, if pictures are bent, the way that each point of a coarse grid is moved, in these units.
+    and, if images are deformed, the displacement of each point of a coarse grid, in these units.
     """
     if recipe == Augment():
         return None
@@ -46,19 +46,19 @@ def draw(
         torch.stack([cos * shear_y - sin, cos - sin * shear_x], 1) / scale[:, None],
     ]
     half = torch.tensor([size[1] / 2, size[0] / 2], dtype=torch.float64)
-    turned = torch.stack(rows, 1) * half / half[:, None]
+    rotated = torch.stack(rows, 1) * half / half[:, None]
     moved = (recipe.shift * u[4:6].T / half)[:, :, None]
     if recipe.flip:
-        turned *= (2 * torch.randint(2, (count, 1, 2), generator=generator) - 1).double()
+        rotated *= (2 * torch.randint(2, (count, 1, 2), generator=generator) - 1).double()
     gamma = 1 + torch.randn(count, 1, generator=generator, dtype=torch.float64)
     gamma = gamma.clamp(1 - recipe.gamma, 1 + recipe.gamma)
     gains = 2 * torch.rand(count, 3, generator=generator, dtype=torch.float64) - 1
     gains = (math.log1p(recipe.colour) * gains).exp()
-    matrices = torch.cat([turned, moved], dim=2).flatten(1)
+    matrices = torch.cat([rotated, moved], dim=2).flatten(1)
     numbers = [matrices, gamma, gains]
     if recipe.elastic:
         steps = torch.randn(count, 2, POINTS, POINTS, generator=generator, dtype=torch.float64)
-        # The middle as a whole stays: to move pictures is for `shift`.
+        # The middle as a whole stays: moving images is for `shift`.
         steps -= steps[:, :, 1:-1, 1:-1].mean((2, 3), keepdim=True)
         # √(π/2) deviations are the mean length of a step in the plane.
         bends = recipe.elastic / math.sqrt(math.pi / 2) * steps / half[:, None, None]
@@ -67,9 +67,9 @@ def draw(
 
 
 def augment(images: Tensor, changes: Tensor, keep_centre: bool = False) -> Tensor:
-    """Change pictures ``(n, channels, height, width)`` by one row of `draw` each.
+    """Change images ``(n, channels, height, width)`` by one row of `draw` each.
 
-    They are resampled bicubically, since the pictures of rotated sets have been resampled once
+    They are resampled bicubically, since the images of rotated sets have been resampled once
     already and a linear interpolation would blur them twice. Overshoots are clipped; outside is 0.
     ``keep_centre`` is that of `hnets.train.recipe.Augment`.
     """
@@ -79,9 +79,9 @@ def augment(images: Tensor, changes: Tensor, keep_centre: bool = False) -> Tenso
 
 
 def move(images: Tensor, changes: Tensor, mode: str, outside: str) -> Tensor:
-    """Resample pictures by the first part of `draw`, with a mode and padding of ``grid_sample``."""
+    """Resample images by the first part of `draw`, with a mode and padding of ``grid_sample``."""
     matrices = changes[:, :6].unflatten(1, (2, 3))
-    with torch.autocast(images.device.type, enabled=False):  # 8 bits do not tell pixels apart
+    with torch.autocast(images.device.type, enabled=False):  # 8 bits cannot address pixels
         where = F.affine_grid(matrices, list(images.shape), align_corners=False)
         if changes.shape[1] > PLAIN:
             bends = changes[:, PLAIN:].unflatten(1, (2, POINTS, POINTS))
@@ -92,10 +92,10 @@ def move(images: Tensor, changes: Tensor, mode: str, outside: str) -> Tensor:
 
 
 def _keeping_centre(images: Tensor, changes: Tensor) -> Tensor:
-    """Changes that move pictures besides, so that their centres of mass only turn and mirror."""
+    """Changes with a shift added, so that centres of mass are only rotated and mirrored."""
     height, width = images.shape[2:]
     a, b, x, c, d, y = changes[:, :6].unbind(1)
-    # The nearest matrix that only turns and mirrors, [[u, v], [−sv, su]], in pixels.
+    # The nearest matrix that only rotates and mirrors, [[u, v], [−sv, su]], in pixels.
     s = 1 - 2 * (a * d < b * c).to(a.dtype)
     u, v = a + s * d, b * (width / height) - s * c * (height / width)
     length = torch.hypot(u, v)
@@ -111,7 +111,7 @@ def _keeping_centre(images: Tensor, changes: Tensor) -> Tensor:
 
 
 def tone(images: Tensor, changes: Tensor) -> Tensor:
-    """Raise the values of pictures to their exponents, and multiply the colours."""
+    """Raise the values of images to their exponents, and multiply the colours."""
     gamma, gains = changes[:, 6, None, None, None], changes[:, 7:10, None, None]
     colours = gains if images.shape[1] == 3 else gains[:, :1]
     return (images**gamma * colours).clamp(0, 1)

@@ -12,10 +12,13 @@ from torch import Tensor
 from hnets.errors import InputError
 from hnets.files import replacing
 
-__all__ = ["FILE", "Checkpoint", "CheckpointError", "exists", "kept", "load", "save"]
+__all__ = ["FILE", "Checkpoint", "CheckpointError", "Row", "exists", "kept", "load", "save"]
 
 FILE = "checkpoint.safetensors"
 FORMAT = "hnets-checkpoint-1"
+
+Row = dict[str, float]
+"""What the log says about one epoch."""
 
 
 class CheckpointError(InputError):
@@ -28,8 +31,8 @@ class Checkpoint:
 
     recipe: dict[str, Any]
     seed: int
-    history: list[dict[str, float]]
-    """One row an epoch that has ended."""
+    history: list[Row]
+    """One row per epoch that has ended."""
     seconds: float
     """Time spent on them."""
     state: dict[str, Tensor]
@@ -40,7 +43,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    told = {
+    values = {
         "format": FORMAT,
         "recipe": json.dumps(checkpoint.recipe),
         "seed": str(checkpoint.seed),
@@ -50,7 +53,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
     tensors = {name: value.detach().cpu().clone() for name, value in checkpoint.state.items()}
     with replacing(folder / FILE) as part:
         try:
-            save_file(tensors, part, metadata=told)
+            save_file(tensors, part, metadata=values)
         except SafetensorError as error:  # its own name for a full disk
             raise OSError(None, " ".join(str(error).split()), str(folder / FILE)) from None
 
@@ -62,18 +65,18 @@ def load(folder: Path) -> Checkpoint:
     path = folder / FILE
     try:
         with safe_open(path, framework="pt") as file:
-            told = file.metadata() or {}
+            values = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if told.get("format") != FORMAT:
+        if values.get("format") != FORMAT:
             raise CheckpointError(
                 f"{path} is not a checkpoint of a training run; expected the format {FORMAT}, got "
-                f"{told.get('format')}"
+                f"{values.get('format')}"
             )
         return Checkpoint(
-            json.loads(told["recipe"]),
-            int(told["seed"]),
-            json.loads(told["history"]),
-            float(told["seconds"]),
+            json.loads(values["recipe"]),
+            int(values["seed"]),
+            json.loads(values["history"]),
+            float(values["seconds"]),
             state,
         )
     except FileNotFoundError:

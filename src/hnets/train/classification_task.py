@@ -1,4 +1,4 @@
-"""Classes of pictures, learned by cross-entropy."""
+"""Classes of images, learned by cross-entropy."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from hnets.data import Dataset
 from hnets.functional import rotate_pixels
 from hnets.train.augment import augment, draw
 from hnets.train.recipe import Augment, Recipe
-from hnets.train.statistics import mixed
-from hnets.train.task import Errors
+from hnets.train.task import Errors, shuffled
 
 __all__ = ["Classification", "errors"]
 
 PORTION = 1000 * 28 * 28
-"""Pixels of the pictures that are classified at a time."""
+"""Pixels of the images that are classified at a time."""
 
 
 @dataclass(frozen=True)
 class Classification:
-    """Pictures and labels, all on the device."""
+    """Images and labels, all on the device."""
 
     images: Tensor
     labels: Tensor
@@ -48,19 +47,19 @@ class Classification:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The channels of the pictures, and the number of classes."""
+        """The channels of the images, and the number of classes."""
         return {"in_channels": self.images.shape[1], "classes": self.classes}
 
     def check(self, model: nn.Module) -> None:
-        """Nothing: a network that was built with these options has an answer for each class."""
+        """Nothing: a network that was built with these options has an output for each class."""
 
     def draw(self, generator: torch.Generator) -> Tensor | None:
-        """The changes to each picture, as the recipe says."""
+        """The random changes to each image, as the recipe says."""
         height, width = self.images.shape[-2:]
         return draw(self.augment, len(self), (height, width), generator)
 
     def loss(self, model: nn.Module, rows: Tensor, changes: Tensor | None) -> Tensor:
-        """The sum of the cross-entropies of some of the pictures."""
+        """The sum of the cross-entropies of some of the images."""
         images = self.images.index_select(0, rows)
         if changes is not None:
             changed = changes.index_select(0, rows)
@@ -74,21 +73,21 @@ class Classification:
         )
 
     def inputs(self) -> Iterator[Tensor]:
-        """The pictures, a portion at a time."""
-        yield from mixed(self.images, _portion(self.images))
+        """The images, a portion at a time."""
+        yield from shuffled(self.images, _portion(self.images))
 
     def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
-        """The share of wrong answers, in percent, and the mean cross-entropy."""
+        """The share of wrong predictions, in percent, and the mean cross-entropy."""
         with torch.autocast(self.images.device.type, torch.bfloat16, enabled=self.half):
             return errors(model, self.images, self.labels, views)
 
 
 @torch.no_grad()
 def errors(model: nn.Module, images: Tensor, labels: Tensor, views: int = 1) -> Errors:
-    """Classify pictures in evaluation mode, each by the mean of its log-probabilities in views.
+    """Classify images in evaluation mode, each by the mean of its log-probabilities over views.
 
-    Views are copies that are turned by equal parts of a quarter turn, the first not at all. Whole
-    quarter turns would tell an equivariant network nothing new.
+    Views are copies rotated by equal parts of 90°, the first by none: to an equivariant network,
+    rotations by multiples of 90° give nothing new.
     """
     before = model.training
     model.eval()
@@ -96,7 +95,7 @@ def errors(model: nn.Module, images: Tensor, labels: Tensor, views: int = 1) -> 
     portion = _portion(images)
     for x, y in zip(images.split(portion), labels.split(portion), strict=True):
         angles = [math.pi / 2 * view / views for view in range(1, views)]
-        with torch.autocast(x.device.type, enabled=False):  # 8 bits do not tell pixels apart
+        with torch.autocast(x.device.type, enabled=False):  # 8 bits cannot address pixels
             seen = [x, *(rotate_pixels(x, angle).clamp(0, 1) for angle in angles)]
         mean = torch.stack([model(view).float().log_softmax(1) for view in seen]).mean(0)
         wrong += (mean.argmax(1) != y).sum()

@@ -1,7 +1,4 @@
-"""Several processes as one: shares of a batch, and sums over all of them.
-
-``torchrun`` and ``accelerate launch`` both say in the environment who takes part.
-"""
+"""Several processes as one, as ``torchrun`` starts them: shares of a batch, and sums over all."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ __all__ = ["Team", "joined", "synchronise"]
 
 @dataclass(frozen=True)
 class Team:
-    """Who this process is among how many, and where it computes."""
+    """The rank of this process, how many there are, and its device."""
 
     rank: int
     size: int
@@ -30,7 +27,7 @@ class Team:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
     def share(self, count: int) -> slice:
@@ -52,7 +49,7 @@ class Team:
 @contextmanager
 def joined(device: str | None = None) -> Iterator[Team]:
     """Join the other processes that the environment names, if any, and leave them at the end."""
-    size, rank, local = _told("WORLD_SIZE", 1), _told("RANK", 0), _told("LOCAL_RANK", 0)
+    size, rank, local = _number("WORLD_SIZE", 1), _number("RANK", 0), _number("LOCAL_RANK", 0)
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and size > 1:
@@ -70,7 +67,7 @@ def joined(device: str | None = None) -> Iterator[Team]:
         distributed.destroy_process_group()
 
 
-def _told(variable: str, otherwise: int) -> int:
+def _number(variable: str, otherwise: int) -> int:
     value = os.environ.get(variable, str(otherwise))
     if not value.isdecimal():
         raise InputError(f"{variable} in the environment: expected a whole number, got {value!r}")

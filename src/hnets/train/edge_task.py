@@ -1,8 +1,8 @@
-"""Boundaries in photographs, learned from what several people drew.
+"""Edges in photographs, learned from what several people drew.
 
-The loss of a photograph is the cross-entropy of each of the network's answers (five sides and their
-fusion), averaged over pixels, with weights that make up for boundaries being rare; and for each
-answer a term that holds its mean to the share of boundary pixels, the paper's sparsity regulariser.
+The loss of a photograph is the cross-entropy of each of the network's outputs (five sides and their
+fusion), averaged over pixels, with weights that make up for edges being rare; and for each output a
+term that holds its mean to the share of edge pixels, the paper's sparsity regulariser.
 """
 
 from __future__ import annotations
@@ -19,56 +19,54 @@ from hnets.data import EdgeSet
 from hnets.errors import InputError
 from hnets.models._hdsn import EdgeNetwork
 from hnets.train import augment
-from hnets.train import recipe as recipes
-from hnets.train.recipe import Augment, Recipe
-from hnets.train.statistics import mixed
-from hnets.train.task import Errors
+from hnets.train.recipe import Augment, Edges, Recipe
+from hnets.train.task import Errors, shuffled
 
-__all__ = ["Boundaries", "consensus", "edge_loss", "tolerant_error"]
+__all__ = ["EdgeDetection", "consensus", "edge_loss", "tolerant_error"]
 
 PORTION = 10
 """Photographs that are looked at at a time."""
 REACH = 4
-"""Pixels by which a boundary may be off in `tolerant_error`: 0.0075 of a photograph's diagonal."""
+"""Pixels by which an edge may be off in `tolerant_error`: 0.0075 of a photograph's diagonal."""
 LEVELS = 100
 ON, UNSURE = 5, 2
 
 
 @dataclass(frozen=True)
-class Boundaries:
-    """Photographs, and how many people drew a boundary where, all on the device."""
+class EdgeDetection:
+    """Photographs and the edges that are taught in them, all on the device."""
 
     images: Tensor
     """(n, 3, height, width), uint8."""
     labels: Tensor
     """(n, height, width), uint8, as `consensus` makes them."""
-    rules: recipes.Boundaries = field(default_factory=recipes.Boundaries)
+    rules: Edges = field(default_factory=Edges)
     augment: Augment = field(default_factory=Augment)
 
     @classmethod
-    def of(cls, recipe: Recipe, data: EdgeSet) -> Boundaries:
+    def of(cls, recipe: Recipe, data: EdgeSet) -> EdgeDetection:
         """What a recipe learns from a data set."""
         if recipe.evaluation.views:
-            raise InputError("evaluation.views: boundaries are not averaged; leave it out")
+            raise InputError("evaluation.views: edges are not averaged; leave it out")
         if recipe.augment.keep_centre:
-            raise InputError("augment.keep_centre: it is for things on black; leave it out")
-        labels = consensus(data, recipe.boundaries)
-        return cls(data.images, labels, recipe.boundaries, recipe.augment)
+            raise InputError("augment.keep_centre: it is for shapes on black; leave it out")
+        labels = consensus(data, recipe.edges)
+        return cls(data.images, labels, recipe.edges, recipe.augment)
 
     def __len__(self) -> int:
         return len(self.images)
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """None: the networks take any picture."""
+        """None: the networks take any image."""
         return {}
 
     def check(self, model: nn.Module) -> None:
-        """Raise an `InputError` unless the network finds boundaries."""
+        """Raise an `InputError` unless the network detects edges."""
         _network(model)
 
     def draw(self, generator: torch.Generator) -> Tensor | None:
-        """The changes to each photograph, as the recipe says."""
+        """The random changes to each photograph, as the recipe says."""
         height, width = self.images.shape[-2:]
         return augment.draw(self.augment, len(self), (height, width), generator)
 
@@ -78,7 +76,7 @@ class Boundaries:
         labels = self.labels.index_select(0, rows).float()[:, None]
         if changes is not None:
             own = changes.index_select(0, rows)
-            # Beyond its border a photograph goes on as its mirror image, and so do its boundaries.
+            # Beyond its border a photograph goes on as its mirror image, and so do its edges.
             images = augment.move(images, own, "bicubic", "reflection").clamp(0, 1)
             images = augment.tone(images, own)
             labels = augment.move(labels, own, "bilinear", "reflection")
@@ -87,7 +85,7 @@ class Boundaries:
 
     def inputs(self) -> Iterator[Tensor]:
         """The photographs, a portion at a time."""
-        for images in mixed(self.images, PORTION):
+        for images in shuffled(self.images, PORTION):
             yield images.float() / 255
 
     @torch.no_grad()
@@ -108,13 +106,13 @@ class Boundaries:
 def _network(model: nn.Module) -> EdgeNetwork:
     if not isinstance(model, EdgeNetwork):
         raise InputError(
-            f"[model] expected a network that finds boundaries, such as hdsn, for data with "
-            f"boundaries, got a {type(model).__name__}"
+            f"[model] expected a network that detects edges, such as hdsn, for data with edges, "
+            f"got a {type(model).__name__}"
         )
     return model
 
 
-def consensus(data: EdgeSet, rules: recipes.Boundaries) -> Tensor:
+def consensus(data: EdgeSet, rules: Edges) -> Tensor:
     """What is taught at each pixel, ``(n, height, width)``: 0, `ON`, or nothing where `UNSURE`."""
     people = data.people[:, None, None].float()
     if rules.labels == "people":
@@ -124,10 +122,10 @@ def consensus(data: EdgeSet, rules: recipes.Boundaries) -> Tensor:
     return torch.where(agreed, ON, UNSURE).byte() * (data.votes > 0)
 
 
-def edge_loss(logits: Tensor, labels: Tensor, rules: recipes.Boundaries) -> Tensor:
-    """The loss of each photograph, ``(n,)``, over all answers ``(n, answers, height, width)``.
+def edge_loss(logits: Tensor, labels: Tensor, rules: Edges) -> Tensor:
+    """The loss of each photograph, ``(n,)``, over all outputs ``(n, outputs, height, width)``.
 
-    Labels ``(n, 1, height, width)`` may lie between those of `consensus`, where boundaries were
+    Labels ``(n, 1, height, width)`` may lie between those of `consensus`, where edges were
     resampled: one that was `ON` is half of that or more at its nearest pixels, and one that was
     `UNSURE` never is.
     """
@@ -135,9 +133,9 @@ def edge_loss(logits: Tensor, labels: Tensor, rules: recipes.Boundaries) -> Tens
     counted = truth + (labels < UNSURE / 8).float()
     pixels = logits.shape[2] * logits.shape[3]
     total = counted.sum((2, 3), keepdim=True)
-    part = truth.sum((2, 3), keepdim=True) / total  # of the pixels that count: the boundaries
+    part = truth.sum((2, 3), keepdim=True) / total  # edges, of the pixels that count
     weight = truth * (1 - part) ** rules.balance + (counted - truth) * part**rules.balance
-    # −log p is softplus(−logit) on a boundary and softplus(logit) off one.
+    # −log p is softplus(−logit) on an edge and softplus(logit) off one.
     entropy = F.softplus(logits) - truth * logits
     loss = (entropy * weight).sum((2, 3)) / pixels
     if rules.sparsity:
@@ -148,11 +146,11 @@ def edge_loss(logits: Tensor, labels: Tensor, rules: recipes.Boundaries) -> Tens
     return rules.sides * loss[:, :-1].sum(1) + loss[:, -1]
 
 
-def tolerant_error(answers: Tensor, truth: Tensor) -> float:
-    """100·(1 − F) of answers ``(n, 1, height, width)`` at the best of 100 thresholds.
+def tolerant_error(outputs: Tensor, truth: Tensor) -> float:
+    """100·(1 − F) of outputs ``(n, 1, height, width)`` at the best of 100 thresholds.
 
-    A quick relative of the benchmark's ODS, without thinning and matching: an answer is right if
-    there is a boundary within `REACH` pixels, and a boundary is found if there is an answer. It
+    A quick relative of the benchmark's ODS, without suppression and matching: a detection is right
+    if there is an edge within `REACH` pixels, and an edge is detected if there is a detection. It
     serves to follow a training; scores come from `hnets.metrics`.
 
     >>> line = torch.zeros(1, 1, 20, 20)
@@ -160,38 +158,31 @@ def tolerant_error(answers: Tensor, truth: Tensor) -> float:
     >>> tolerant_error(line.roll(3, dims=3), line), tolerant_error(line.roll(6, dims=3), line)
     (0.0, 100.0)
     """
-    hits = _Hits(answers.device)
-    hits.add(answers, truth)
+    hits = _Hits(outputs.device)
+    hits.add(outputs, truth)
     return hits.error()
 
 
 class _Hits:
-    """Answers and boundaries, right and in all, counted by the level of the answer."""
+    """Detections and edges, right and in all, counted by the level of the output."""
 
     def __init__(self, device: torch.device) -> None:
         self.counts = torch.zeros(4, LEVELS, device=device, dtype=torch.float64)
 
-    def add(self, answers: Tensor, truth: Tensor) -> None:
+    def add(self, outputs: Tensor, truth: Tensor) -> None:
         near = 2 * REACH + 1
-        found = F.max_pool2d(answers, near, 1, REACH)
-        wanted = F.max_pool2d(truth, near, 1, REACH)
-        for row, (level, kept) in enumerate(
-            [
-                (answers, wanted),
-                (answers, torch.ones_like(truth)),
-                (found, truth),
-            ]
-        ):
-            bins = (level * LEVELS).long().clamp(max=LEVELS - 1)
-            self.counts[row] += torch.bincount(
-                bins.flatten(), kept.flatten().double(), minlength=LEVELS
-            )
+        detected = F.max_pool2d(outputs, near, 1, REACH)
+        allowed = F.max_pool2d(truth, near, 1, REACH)
+        counted = ((outputs, allowed), (outputs, torch.ones_like(truth)), (detected, truth))
+        for row, (level, weight) in enumerate(counted):
+            bins = (level * LEVELS).long().clamp(max=LEVELS - 1).flatten()
+            self.counts[row] += torch.bincount(bins, weight.flatten().double(), minlength=LEVELS)
         self.counts[3, 0] += truth.sum()
 
     def error(self) -> float:
         # Of everything at a level or above; level 0 is everywhere and is left out.
-        right, said, found, _ = self.counts.flip(1).cumsum(1).flip(1)[:, 1:]
-        precision = right / said.clamp(min=1)
-        recall = found / self.counts[3, 0].clamp(min=1)
+        right, all_, detected, _ = self.counts.flip(1).cumsum(1).flip(1)[:, 1:]
+        precision = right / all_.clamp(min=1)
+        recall = detected / self.counts[3, 0].clamp(min=1)
         f = 2 * precision * recall / (precision + recall).clamp(min=1e-9)
         return 100 * (1 - float(f.max()))

@@ -5,19 +5,18 @@ from __future__ import annotations
 import dataclasses
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from hnets.errors import InputError, suggest
-from hnets.train.space import read_space
-from hnets.train.strict import build, expect
+from hnets.train._strict import build, expect
 
 __all__ = [
     "Augment",
-    "Boundaries",
     "Data",
+    "Edges",
     "Evaluation",
     "Model",
     "Optimiser",
@@ -25,6 +24,7 @@ __all__ = [
     "Schedule",
     "Search",
     "Training",
+    "first_difference",
     "read_recipe",
     "shipped_recipes",
 ]
@@ -42,31 +42,31 @@ class Model:
 
 @dataclass(frozen=True)
 class Data:
-    """Which pictures. An empty name of a split leaves it out."""
+    """Which data set. An empty name of a split leaves it out."""
 
     name: str
     train: str = "train"
     val: str = "val"
     test: str = ""
-    """Looked at once, after the last step, and by no rule of the training."""
+    """Evaluated once, after the last step; nothing in the training depends on it."""
     limit: int = 0
-    """Train on the first so many pictures only; 0 is all of them."""
+    """Train on the first so many images only; 0 is all of them."""
     size: int = 0
-    """Side to which pictures of a folder are brought; 0 is the default of `hnets.data.load`."""
+    """Side to which images of a folder are resized; 0 is the default of `hnets.data.load`."""
     channels: int = 0
-    """1 for grey and 3 for colour pictures of a folder; 0 is the default of `hnets.data.load`."""
+    """1 for grey and 3 for colour images of a folder; 0 is the default of `hnets.data.load`."""
 
     def __post_init__(self) -> None:
         expect(self.train != "", "data.train", "the name of a split", self.train)
-        expect(self.limit >= 0, "data.limit", "a number of pictures, or 0", self.limit)
+        expect(self.limit >= 0, "data.limit", "a number of images, or 0", self.limit)
 
 
 @dataclass(frozen=True)
 class Augment:
-    """Random changes to each picture at each epoch, drawn anew."""
+    """Random changes to each image, drawn anew for each epoch."""
 
     rotate: float = 0.0
-    """Turn by up to so many degrees either way; 180 is every angle."""
+    """Rotate by up to so many degrees either way; 180 is every angle."""
     shift: float = 0.0
     """Move by up to so many pixels along each axis."""
     zoom: float = 0.0
@@ -74,18 +74,18 @@ class Augment:
     shear: float = 0.0
     """Slant by up to this fraction."""
     elastic: float = 0.0
-    """Bend: move the points of a coarse grid by so many pixels in the mean, what lies between with
-    them, and the middle as a whole not at all."""
+    """Deform: move the points of a coarse grid by so many pixels on average and interpolate between
+    them; the middle as a whole does not move."""
     flip: bool = False
-    """Mirror left and right, and above and below, every second time each."""
+    """Mirror horizontally and vertically, each with probability ½."""
     gamma: float = 0.0
     """Raise the values, from 0 to 1, to a power drawn from a normal distribution about 1 of
     deviation 1, cut off this far from 1; the paper's authors cut it off at 0.5."""
     colour: float = 0.0
     """Brighten or darken each colour by up to this fraction."""
     keep_centre: bool = False
-    """Move each picture so that its centre of mass lies where turning and mirroring alone would put
-    it: for light things on black, if their place says something."""
+    """Shift each image so that its centre of mass lies where rotating and mirroring alone would put
+    it: for light shapes on black whose position matters."""
 
     def __post_init__(self) -> None:
         expect(0 <= self.rotate <= 180, "augment.rotate", "degrees from 0 to 180", self.rotate)
@@ -97,36 +97,36 @@ class Augment:
         expect(0 <= self.colour < 1, "augment.colour", "a fraction from 0 to below 1", self.colour)
         for name in ("shift", "gamma", "colour"):
             alone = not self.keep_centre or not getattr(self, name)
-            told = "0 beside keep_centre, as it moves the centre of mass"
-            expect(alone, f"augment.{name}", told, getattr(self, name))
+            wanted = "0 beside keep_centre, as it moves the centre of mass"
+            expect(alone, f"augment.{name}", wanted, getattr(self, name))
 
 
 @dataclass(frozen=True)
-class Boundaries:
-    """What a network that finds boundaries learns from what several people drew."""
+class Edges:
+    """What an edge detector learns from the edges that several people drew."""
 
     labels: Literal["people", "share", "near"] = "people"
-    """What is a boundary. ``people``: what at least so many people drew, and all else is none, as
-    in the paper's authors' code. ``share``: what at least this share of the people drew; where
-    fewer did, nothing is learned, as in later work. ``near``: what anyone drew, if at least this
-    share of the people drew something within two pixels; where fewer did, nothing is learned."""
+    """What is an edge. ``people``: what at least so many people drew, and all else is none, as in
+    the paper's authors' code. ``share``: what at least this share of the people drew; where fewer
+    did, nothing is learned, as in later work. ``near``: what anyone drew, if at least this share
+    of the people drew something within two pixels; where fewer did, nothing is learned."""
     people: int = 3
     share: float = 0.3
     balance: float = 1.0
-    """1 gives the pixels on boundaries and those off them the same weight in all, 0 gives the same
-    weight to each pixel; between, something between."""
+    """1 gives the pixels on edges and those off them the same total weight, 0 gives the same weight
+    to each pixel; values between interpolate."""
     sides: float = 1.0
-    """Weight of the loss of each side output; that of their fusion weighs 1. The less they are
-    asked to find boundaries by themselves, the more they are free to make up for one another."""
+    """Weight of the loss of each side output; that of their fusion weighs 1. The lower it is, the
+    more the side outputs are free to complement one another."""
     sparsity: float = 0.1
-    """Weight of the term that holds the mean of an answer to the share of boundary pixels."""
+    """Weight of the term that holds the mean of an output to the share of edge pixels."""
 
     def __post_init__(self) -> None:
-        expect(self.people > 0, "boundaries.people", "people from 1 up", self.people)
-        expect(0 < self.share <= 1, "boundaries.share", "a share from 0 to 1", self.share)
-        expect(0 <= self.balance <= 1, "boundaries.balance", "0 to 1", self.balance)
-        expect(self.sides >= 0, "boundaries.sides", "0 or more", self.sides)
-        expect(self.sparsity >= 0, "boundaries.sparsity", "0 or more", self.sparsity)
+        expect(self.people > 0, "edges.people", "people from 1 up", self.people)
+        expect(0 < self.share <= 1, "edges.share", "a share from 0 to 1", self.share)
+        expect(0 <= self.balance <= 1, "edges.balance", "0 to 1", self.balance)
+        expect(self.sides >= 0, "edges.sides", "0 or more", self.sides)
+        expect(self.sparsity >= 0, "edges.sparsity", "0 or more", self.sparsity)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Training:
-    """How long, and in which portions."""
+    """How long, and in which batches."""
 
     epochs: int = 200
     batch: int = 46
@@ -185,7 +185,7 @@ class Training:
     """Decay of a running mean of the weights, which is then what is evaluated; 0 is none."""
     statistics: Literal["running", "recomputed"] = "running"
     """Of batch norms, for the finished network: the running means of training, or those of all
-    training pictures, unchanged and with the last weights."""
+    training images, without augmentation and with the last weights."""
     precision: Literal["float32", "tf32", "bfloat16"] = "tf32"
     """On a GPU; on CPU all are float32. ``tf32`` multiplies with 10 bits of mantissa."""
     save_every: float = 10.0
@@ -195,21 +195,21 @@ class Training:
 
     def __post_init__(self) -> None:
         expect(self.epochs > 0, "training.epochs", "epochs from 1 up", self.epochs)
-        expect(self.batch > 0, "training.batch", "pictures from 1 up", self.batch)
+        expect(self.batch > 0, "training.batch", "images from 1 up", self.batch)
         expect(0 <= self.seed < 2**32, "training.seed", "a whole number below 2^32", self.seed)
-        told, smoothing = "a number from 0 to below 1", self.label_smoothing
-        expect(0 <= smoothing < 1, "training.label_smoothing", told, smoothing)
+        wanted, smoothing = "a number from 0 to below 1", self.label_smoothing
+        expect(0 <= smoothing < 1, "training.label_smoothing", wanted, smoothing)
         expect(self.save_every >= 0, "training.save_every", "seconds from 0 up", self.save_every)
         expect(0 <= self.ema < 1, "training.ema", "a decay from 0 to below 1", self.ema)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How the test set is looked at, beside the plain way."""
+    """How the test set is evaluated, besides the plain way."""
 
     views: int = 0
-    """Report also the error of answers averaged over so many copies of each picture, turned by
-    equal parts of a quarter turn; 0 is none."""
+    """Report also the error of predictions averaged over so many copies of each image, rotated by
+    equal parts of 90°; 0 is none."""
 
     def __post_init__(self) -> None:
         expect(self.views >= 0 and self.views != 1, "evaluation.views", "0, or 2 up", self.views)
@@ -231,15 +231,6 @@ class Search:
 
     def __post_init__(self) -> None:
         expect(self.trials > 0, "search.trials", "trials from 1 up", self.trials)
-        for key, values in self.space.items():
-            if isinstance(values, Mapping) and any(isinstance(v, Mapping) for v in values.values()):
-                inner = f'"{key}.{next(iter(values))}"'
-                raise InputError(f"[search.space] expects dotted keys in quotes: write {inner}")
-            _check_key(key)
-            fixed = key.split(".")[0] in ("title", "data", "evaluation", "search")
-            wanted = "a key of model, augment, boundaries, optimiser, schedule or training"
-            expect(not fixed, "[search.space]", wanted, key)
-        read_space(self.space)
 
 
 @dataclass(frozen=True)
@@ -250,7 +241,7 @@ class Recipe:
     model: Model
     data: Data
     augment: Augment = Augment()
-    boundaries: Boundaries = Boundaries()
+    edges: Edges = Edges()
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     training: Training = Training()
@@ -287,21 +278,37 @@ class Recipe:
         return Recipe.from_dict(values)
 
 
+def first_difference(
+    before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()
+) -> tuple[str, Any, Any] | None:
+    """The first key whose value differs between two recipes as dictionaries, with both values.
+
+    >>> first_difference({"training": {"epochs": 1}}, {"training": {"epochs": 2}})
+    ('training.epochs', 1, 2)
+    """
+    for part, values in before.items():
+        for key, value in (values if isinstance(values, Mapping) else {}).items():
+            other = now.get(part, {}).get(key)
+            if value != other and not {part, f"{part}.{key}"} & set(free):
+                return f"{part}.{key}", value, other
+    return None
+
+
 def shipped_recipes() -> tuple[str, ...]:
     """Names of the recipes that come with the package."""
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
 
 
-def read_recipe(where: str | Path, changes: list[str] | None = None) -> Recipe:
+def read_recipe(source: str | Path, changes: list[str] | None = None) -> Recipe:
     """A recipe from a file, or a shipped one by name, with ``key=value`` changes applied."""
-    path = Path(where)
+    path = Path(source)
     if not path.suffix and (SHIPPED / f"{path}.toml").is_file():
         path = SHIPPED / f"{path}.toml"
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError):
-        near = suggest(str(where), shipped_recipes())
-        raise InputError(f"there is no recipe or .toml file {where}{near}") from None
+        near = suggest(str(source), shipped_recipes())
+        raise InputError(f"there is no recipe or .toml file {source}{near}") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise InputError(f"the recipe {path} cannot be read: {reason}") from None

@@ -17,12 +17,13 @@ import torch
 
 from hnets.errors import InputError
 from hnets.files import replacing
+from hnets.train._strict import expect
 from hnets.train.distributed import Team
-from hnets.train.loop import Diverged, Finished, Run, Watch, train
+from hnets.train.loop import train
 from hnets.train.recipe import Recipe
-from hnets.train.record import write_json
+from hnets.train.result import Diverged, Result, write_json
+from hnets.train.run import Run, Watch
 from hnets.train.space import Range, Space, read_space
-from hnets.train.strict import expect
 from hnets.train.toml import to_toml
 
 if TYPE_CHECKING:  # Optuna is imported by those who search
@@ -57,7 +58,15 @@ def check_search(recipe: Recipe) -> Space:
     """The recipe's space, if a search can try all that lies in it, and Optuna is installed."""
     import hnets.train.study  # noqa: F401 - it says what to install
 
-    space, base = read_space(recipe.search.space), trial_recipe(recipe)
+    base = trial_recipe(recipe)
+    for key, values in recipe.search.space.items():
+        if isinstance(values, Mapping) and any(isinstance(v, Mapping) for v in values.values()):
+            inner = f'"{key}.{next(iter(values))}"'
+            raise InputError(f"[search.space] expects dotted keys in quotes: write {inner}")
+        fixed = key.split(".")[0] in ("title", "data", "evaluation", "search")
+        known = "a key of model, augment, edges, optimiser, schedule or training"
+        expect(not fixed, "[search.space]", known, key)
+    space = read_space(recipe.search.space)
     if not space:
         raise InputError(
             f"the recipe has no [search.space], so there is nothing to try: add one with, for "
@@ -163,7 +172,7 @@ def _run_group(
     except Diverged as error:
         for run in error.runs:
             study.diverged(trials[id(run)])
-        finished = error.finished
+        finished = error.results
     except torch.OutOfMemoryError:
         raise InputError(
             f"{len(group)} trials at once need more memory than the GPU has: ask for fewer with "
@@ -173,7 +182,7 @@ def _run_group(
         _tell(study, trials[id(found.run)], found)
 
 
-def _tell(study: Study, trial: Trial, found: Finished) -> None:
+def _tell(study: Study, trial: Trial, found: Result) -> None:
     last = found.history[-1]
     if math.isfinite(last["val_loss"]):
         study.done(trial, last["val_error"], last["val_loss"], round(found.seconds, 3))

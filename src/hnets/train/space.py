@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hnets.errors import InputError, suggest
-from hnets.train.strict import expect
+from hnets.train._strict import expect
 
 __all__ = ["Choices", "Range", "Space", "read_space"]
 

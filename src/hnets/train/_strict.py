@@ -28,11 +28,11 @@ def build(kind: Any, values: Any, where: str) -> Any:
         needed = needed and part.default_factory is dataclasses.MISSING
         if needed and part.name not in values:
             raise InputError(f"{f'[{where}]' if where else 'a recipe'} needs a key {part.name!r}")
-    given = {
+    converted = {
         key: _convert(hints[key], value, f"{where}.{key}" if where else key)
         for key, value in values.items()
     }
-    return kind(**given)
+    return kind(**converted)
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

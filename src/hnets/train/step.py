@@ -1,6 +1,6 @@
 """One network while it learns: its weights, its optimiser, and the step that changes them.
 
-All of a step happens on the device. The order of the pictures, their random changes and the
+All of a step happens on the device. The order of the images, their random changes and the
 learning rates of a whole epoch are put there before it, and a counter on the device says which of
 them are next; so a step needs nothing from the host, and on a GPU becomes one CUDA graph.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from hnets.train.distributed import Team, synchronise
 from hnets.train.recipe import Recipe
 from hnets.train.task import Task
 
-__all__ = ["Learner"]
+__all__ = ["Learner", "recompute_statistics"]
 
 WARM_UP = 3
 """Steps before a capture, for what allocates on its first calls."""
@@ -68,7 +69,7 @@ class Learner:
         generator = torch.Generator().manual_seed(1_000_003 * self.seed + epoch)
         count, needed = len(self.task), len(self._order)
         order = torch.randperm(count, generator=generator)
-        # The last batch is filled up from the front: every picture is seen, all batches are full.
+        # The last batch is filled up from the front: every image is seen, all batches are full.
         self._order.copy_(order.repeat(math.ceil(needed / count))[:needed])
         changes = self.task.draw(generator)
         if self._changes is not None and changes is not None:
@@ -97,7 +98,7 @@ class Learner:
     def capture(self) -> None:
         """Record the step as a CUDA graph; the weights are left as they were."""
         assert self.stream is not None
-        kept = {name: value.clone() for name, value in self.state().items()}
+        before = {name: value.clone() for name, value in self.state().items()}
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             for _ in range(WARM_UP):
@@ -110,23 +111,28 @@ class Learner:
                 self._step()
         torch.cuda.current_stream().wait_stream(self.stream)
         self._graph = graph
-        self.load_state(kept)
+        self.load_state(before)
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that a continued run needs, by name; the tensors themselves, not copies."""
-        found = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        """Everything that a resumed run needs, by name; the tensors themselves, not copies."""
+        state = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         if self.mean is not None:
-            found |= {f"mean.{name}": value for name, value in self.mean.state_dict().items()}
+            state |= {f"mean.{name}": value for name, value in self.mean.state_dict().items()}
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimiser.state[parameter].items():
-                found[f"adam.{key}.{name}"] = value
-        return found
+                state[f"adam.{key}.{name}"] = value
+        return state
 
     def load_state(self, saved: dict[str, Tensor]) -> None:
-        """Take over what `state` gave, in place: a captured graph goes on using these tensors."""
+        """Copy what `state` gave in place: a captured graph goes on using these tensors."""
         with torch.no_grad():
             for name, value in self.state().items():
                 value.copy_(saved[name])
+
+    def recompute_statistics(self) -> None:
+        """Replace the statistics of the evaluated network by those of all training images."""
+        with self.autocast():
+            recompute_statistics(self.evaluated, self.task.inputs())
 
     def _step(self) -> None:
         self.optimiser.zero_grad()
@@ -157,9 +163,9 @@ class Learner:
         pairs = zip(mean.state_dict().values(), self.model.state_dict().values(), strict=True)
         real = [(slow, fast) for slow, fast in pairs if slow.is_floating_point()]
         means = [slow for slow, _ in real]
-        way = torch._foreach_sub([fast for _, fast in real], means)
-        torch._foreach_mul_(way, part)
-        torch._foreach_add_(means, way)
+        differences = torch._foreach_sub([fast for _, fast in real], means)
+        torch._foreach_mul_(differences, part)
+        torch._foreach_add_(means, differences)
 
     def _optimiser(self) -> torch.optim.Optimizer:
         recipe, device = self.recipe.optimiser, self.team.device
@@ -191,3 +197,29 @@ class Learner:
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
         return optimiser
+
+
+@torch.no_grad()
+def recompute_statistics(model: nn.Module, inputs: Iterable[Tensor]) -> None:
+    """Replace the running means of all batch norms by those over the inputs.
+
+    Running means lag behind weights that still move, were taken of augmented images, and for a mean
+    of weights they belong to no network at all.
+    """
+    was_training = {part: part.training for part in model.modules()}
+    norms: list[Any] = [part for part in model.modules() if "running_mean" in part._buffers]
+    momenta, seen = [part.momentum for part in norms], 0
+    model.eval()  # so that nothing is dropped
+    try:
+        for norm in norms:
+            norm.train()
+        for batch in inputs:
+            seen += len(batch)
+            for norm in norms:
+                norm.momentum = len(batch) / seen
+            model(batch)
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        for part, training in was_training.items():
+            part.training = training

@@ -1,0 +1,179 @@
+"""Results: trained networks, their errors, and the file that records them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+import hnets
+from hnets.errors import InputError
+from hnets.files import replacing
+from hnets.train.distributed import Team
+
+if TYPE_CHECKING:
+    from hnets.train.checkpoint import Row
+    from hnets.train.run import Run
+    from hnets.train.task import Errors
+
+__all__ = [
+    "RESULT",
+    "WEIGHTS",
+    "Diverged",
+    "Result",
+    "commit",
+    "mean_and_spread",
+    "report",
+    "save_weights",
+    "summarise",
+    "versions",
+    "write_json",
+]
+
+RESULT = "result.json"
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run after its last epoch, and its network in evaluation mode."""
+
+    run: Run
+    model: nn.Module
+    history: list[Row]
+    seconds: float
+
+    def evaluate(self) -> dict[str, Errors]:
+        """The errors by split; here, and nowhere else, is the test set evaluated."""
+        recipe = self.run.recipe
+        errors = {split: task.evaluate(self.model) for split, task in self.run.tasks.items()}
+        if recipe.data.test and recipe.evaluation.views:
+            task = self.run.tasks[recipe.data.test]
+            errors[f"{recipe.data.test}, averaged"] = task.evaluate(
+                self.model, recipe.evaluation.views
+            )
+        return errors
+
+
+class Diverged(InputError):
+    """The loss of a run became NaN or infinite; the runs beside it were trained to their end."""
+
+    def __init__(self, message: str, run: Run) -> None:
+        super().__init__(message)
+        self.runs = [run]
+        """Those that diverged."""
+        self.results: list[Result] = []
+        """The others."""
+
+
+def report(results: Sequence[Result], team: Team, out: Path | None = None) -> dict[str, Any]:
+    """The content of ``result.json`` for the runs of one recipe, written to ``out`` if given.
+
+    The weights of each run are written to its folder.
+    """
+    run = results[0].run
+    for result in results:
+        if result.run.folder is not None and team.leads:
+            save_weights(result.model, result.run.folder / WEIGHTS)
+    seeds: list[dict[str, Any]] = [
+        {
+            "seed": result.run.seed,
+            "epochs": len(result.history),
+            "seconds": round(result.seconds, 1),
+            "errors": {k: dataclasses.asdict(errors) for k, errors in result.evaluate().items()},
+        }
+        for result in results
+    ]
+    content = {
+        "name": run.name,
+        "recipe": run.recipe.to_dict(),
+        "parameters": sum(p.numel() for p in results[0].model.parameters()),
+        "data": {
+            split: {"images": len(data), "sha256": data.digest} for split, data in run.data.items()
+        },
+        "commit": commit(),
+        "versions": versions(team.device),
+        "seeds": seeds,
+        "summary": {
+            split: summarise([seed["errors"][split]["error"] for seed in seeds])
+            for split in seeds[0]["errors"]
+        },
+    }
+    if team.leads and out is not None:
+        write_json(content, out / RESULT)
+    return content
+
+
+def save_weights(model: nn.Module, path: Path) -> None:
+    """Write a network's weights and statistics as safetensors."""
+    from safetensors.torch import save_file
+
+    tensors = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+    with replacing(path) as part, torch.no_grad():
+        save_file(tensors, part)
+
+
+def summarise(values: Sequence[float]) -> dict[str, float]:
+    """Mean and sample standard deviation.
+
+    >>> summarise([1.0, 2.0, 3.0])
+    {'mean': 2.0, 'std': 1.0, 'n': 3}
+    """
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"mean": statistics.fmean(values), "std": spread, "n": len(values)}
+
+
+def mean_and_spread(summary: Mapping[str, float]) -> str:
+    """A mean with its standard deviation, if there is more than one value.
+
+    >>> mean_and_spread({"mean": 1.5, "std": 0.25, "n": 5}), mean_and_spread({"mean": 2, "n": 1})
+    ('1.50 ± 0.25', '2.00')
+    """
+    spread = f" ± {summary['std']:.2f}" if summary["n"] > 1 else ""
+    return f"{summary['mean']:.2f}{spread}"
+
+
+def write_json(value: object, path: Path) -> None:
+    """Write an object as JSON for people and programs."""
+    with replacing(path) as part:
+        part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def versions(device: torch.device) -> dict[str, str]:
+    """What the numbers of a result depend on besides the recipe."""
+    cuda = device.type == "cuda"
+    return {
+        "hnets": hnets.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": torch.cuda.get_device_name(device) if cuda else "CPU",
+    }
+
+
+def commit() -> str:
+    """The commit of the code that runs, with ``+`` if files were changed since, or "unknown".
+
+    Where the code is no checkout, the environment variable ``HNETS_COMMIT`` may name it.
+    """
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", __file__)
+        changed = git("status", "--porcelain", "--untracked-files=no", ".")
+        return git("rev-parse", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("HNETS_COMMIT", "unknown")

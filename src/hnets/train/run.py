@@ -1,0 +1,296 @@
+"""A run: a recipe with a seed and a folder. How it is begun, prepared, resumed and saved."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from hnets import data
+from hnets.data import Dataset, EdgeSet
+from hnets.errors import InputError
+from hnets.models import create_model
+from hnets.train import checkpoint
+from hnets.train._strict import expect
+from hnets.train.checkpoint import Row
+from hnets.train.classification_task import Classification
+from hnets.train.distributed import Team
+from hnets.train.edge_task import EdgeDetection
+from hnets.train.progress import Log
+from hnets.train.recipe import Data, Recipe, first_difference, read_recipe
+from hnets.train.result import RESULT, write_json
+from hnets.train.step import Learner
+from hnets.train.task import Task
+
+__all__ = [
+    "Loaded",
+    "Run",
+    "Unwritable",
+    "Watch",
+    "begin",
+    "build",
+    "load",
+    "prepare",
+    "remember",
+    "seeds_of",
+]
+
+RUNS = Path("runs")
+FILE = "run.json"
+"""In the folder of the seeds of a recipe: what `hnets train --resume` needs to go on."""
+FREE = ("title", "data.test", "training.save_every", "evaluation.views", "search")
+"""Keys of a recipe that may change while it trains, as they do not change the weights."""
+
+Loaded = dict[tuple[Data, str], tuple[Dataset | EdgeSet, Dataset | EdgeSet]]
+"""Splits as they were loaded, and on the device."""
+
+
+class Unwritable(InputError):
+    """The folder of a run cannot be written to."""
+
+
+@dataclass(eq=False)
+class Run:
+    """A recipe with a seed, and the folder that it writes to; None to write nothing.
+
+    `prepare` loads its data and builds its network; `hnets.train.train` trains it.
+    """
+
+    recipe: Recipe
+    seed: int
+    folder: Path | None = None
+    name: str = ""
+    """Of the recipe, for people."""
+    history: list[Row] = field(default_factory=list, init=False, repr=False)
+    """One row per epoch that has ended."""
+    seconds: float = field(default=0.0, init=False)
+    """Time spent on them."""
+    data: dict[str, Dataset | EdgeSet] = field(default_factory=dict, init=False, repr=False)
+    tasks: dict[str, Task] = field(default_factory=dict, init=False, repr=False)
+    """By split: what is learned from it, on the device."""
+    learner: Learner | None = field(default=None, init=False, repr=False)
+    """The network while it learns; None before `prepare` and after the last epoch."""
+    log: Log | None = field(default=None, init=False, repr=False)
+    _saved: float = field(default=0.0, init=False, repr=False)
+
+    @property
+    def epochs_left(self) -> int:
+        """How many epochs there are still to train."""
+        return self.recipe.training.epochs - len(self.history)
+
+    def open_log(self) -> None:
+        """Begin to write to the folder; what a killed run logged after its checkpoint is lost."""
+        self._saved = time.monotonic()
+        if self.folder is not None:
+            self.log = Log(self.folder, self.history)
+
+    def save(self, learner: Learner) -> None:
+        """Write the last epoch to the log and, if one is due, a checkpoint before it."""
+        if self.log is None or self.folder is None:
+            return
+        try:
+            due = time.monotonic() - self._saved >= self.recipe.training.save_every
+            if due or not self.epochs_left:
+                recipe, state = self.recipe.to_dict(), learner.state()
+                now = checkpoint.Checkpoint(recipe, self.seed, self.history, self.seconds, state)
+                checkpoint.save(now, self.folder)
+                self._saved = time.monotonic()
+            self.log.add(self.history[-1])
+        except OSError as error:
+            raise Unwritable(
+                f"epoch {len(self.history)} could not be written to {self.folder} "
+                f"({error.strerror or error}); {checkpoint.kept(self.folder)}: make room, then go "
+                "on with --resume"
+            ) from None
+
+    def restore(self, learner: Learner) -> None:
+        """Go on from the folder's checkpoint, if it has one: a kill may come before the first."""
+        if self.folder is None or not checkpoint.exists(self.folder):
+            return
+        saved = checkpoint.load(self.folder)
+        # Keys that did not exist yet when it was begun had their defaults.
+        before = Recipe.from_dict(saved.recipe).to_dict()
+        if difference := first_difference(before, self.recipe.to_dict(), FREE):
+            key, old, new = difference
+            raise checkpoint.CheckpointError(
+                f"the checkpoint in {self.folder} was made with {key} = {old!r}, and the recipe "
+                f"says {new!r}: change it back, or name another folder with --out"
+            )
+        if saved.seed != self.seed:
+            raise checkpoint.CheckpointError(
+                f"the checkpoint in {self.folder} has seed {saved.seed}, expected {self.seed}"
+            )
+        try:
+            learner.load_state(saved.state)
+        except (KeyError, RuntimeError):
+            raise checkpoint.CheckpointError(
+                f"the weights in {self.folder / checkpoint.FILE} do not fit the model "
+                f"{self.recipe.model.name}; name another folder with --out"
+            ) from None
+        self.history, self.seconds = saved.history, saved.seconds
+
+
+Watch = Callable[[Run, Row], None]
+"""Called after every epoch of every run, and with the last epoch of a run that is resumed."""
+
+
+def seeds_of(recipe: Recipe, count: int, out: Path | None = None, name: str = "") -> list[Run]:
+    """A run for each of ``count`` seeds, from the recipe's own upwards, in folders of ``out``."""
+    first = recipe.training.seed
+    return [
+        Run(recipe, seed, out / f"seed-{seed}" if out is not None else None, name)
+        for seed in range(first, first + count)
+    ]
+
+
+def begin(
+    recipe: str | None, changes: list[str], seeds: int, out: Path | None, resume: bool
+) -> tuple[list[Run], Path]:
+    """The runs of `hnets train`, one per seed, and the folder that holds theirs.
+
+    Args:
+        recipe: a file or the name of a shipped recipe; None for what the folder holds.
+        changes: ``key=value`` changes to the recipe.
+        seeds: how many.
+        out: the folder; by default one in ``runs`` with the recipe's name, or the newest.
+        resume: whether the folder may hold a training already.
+    """
+    if recipe is None:
+        folder = out or _newest(RUNS)
+        return _read(folder), folder
+    name = Path(recipe).stem
+    folder = out or RUNS / name
+    runs = seeds_of(read_recipe(recipe, changes), seeds, folder, name)
+    begun = any(run.folder and checkpoint.exists(run.folder) for run in runs)
+    if not resume and (begun or (folder / RESULT).exists()):
+        raise InputError(
+            f"{folder} already holds a run of {name}: add --resume to go on with it, or name "
+            "another folder with --out"
+        )
+    return runs, folder
+
+
+def remember(runs: Sequence[Run], folder: Path) -> None:
+    """Write down what `begin` needs to find the runs of a folder again."""
+    first = runs[0]
+    values = {"name": first.name, "recipe": first.recipe.to_dict(), "seeds": len(runs)}
+    write_json(values, folder / FILE)
+
+
+def _read(folder: Path) -> list[Run]:
+    try:
+        values = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        recipe = Recipe.from_dict(values["recipe"])
+        return seeds_of(recipe, int(values["seeds"]), folder, str(values["name"]))
+    except FileNotFoundError:
+        raise InputError(
+            f"{folder} holds no run to go on with: name its folder with --out, or give a recipe"
+        ) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{folder / FILE} is damaged ({error}); give the recipe too: hnets train RECIPE "
+            "--resume"
+        ) from None
+
+
+def _newest(folder: Path) -> Path:
+    """The folder of runs that was written to last."""
+    folders = [path.parent for path in folder.glob(f"*/{FILE}")]
+    if not folders:
+        raise InputError(
+            f"there is no run in {folder}{os.sep} to go on with: name its folder with --out, or "
+            "give a recipe"
+        )
+    return max(folders, key=lambda one: max(path.stat().st_mtime for path in one.rglob("*")))
+
+
+def prepare(
+    runs: Sequence[Run], team: Team, resume: bool = False, loaded: Loaded | None = None
+) -> None:
+    """Load the data of runs and build their networks; whatever does not fit is an `InputError`.
+
+    Args:
+        runs: those of one recipe share its data.
+        team: the processes that train together, and the device.
+        resume: go on from the checkpoints in the folders.
+        loaded: splits that are loaded already; those of these runs are added.
+    """
+    loaded = {} if loaded is None else loaded
+    prepared = dict[int, Run]()
+    for run in runs:
+        recipe = run.recipe
+        first = prepared.setdefault(id(recipe), run)
+        if first is run:
+            wanted = dict.fromkeys((recipe.data.train, recipe.data.val, recipe.data.test))
+            for split in filter(None, wanted):
+                if (recipe.data, split) not in loaded:
+                    dataset = load(recipe.data, split)
+                    loaded[recipe.data, split] = dataset, dataset.to(team.device)
+                run.data[split], on_device = loaded[recipe.data, split]
+                run.tasks[split] = _task(recipe, on_device)
+        run.data, run.tasks = first.data, first.tasks
+        task = run.tasks[recipe.data.train]
+        run.learner = Learner(build(recipe, run.seed, task), task, recipe, run.seed, team)
+        if first is run:
+            _try(run.learner.model, task, recipe)
+        run.history, run.seconds = [], 0.0
+        if resume:
+            run.restore(run.learner)
+
+
+def load(recipe: Data, split: str) -> Dataset | EdgeSet:
+    """A split of a recipe's data; of the training split, as many images as its limit says."""
+    shape = {"size": recipe.size, "channels": recipe.channels}
+    options: dict[str, Any] = {key: value for key, value in shape.items() if value}
+    dataset = data.load(recipe.name, split, **options)
+    if split == recipe.train and recipe.limit:
+        most = f"at most the {len(dataset)} images of {recipe.name} {split}"
+        expect(recipe.limit <= len(dataset), "data.limit", most, recipe.limit)
+        dataset = dataset.subset(recipe.limit)
+    return dataset
+
+
+def _task(recipe: Recipe, dataset: Dataset | EdgeSet) -> Task:
+    if isinstance(dataset, EdgeSet):
+        return EdgeDetection.of(recipe, dataset)
+    return Classification.of(recipe, dataset)
+
+
+def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
+    """The recipe's network for these examples, with the random weights of a seed."""
+    torch.manual_seed(seed)
+    for key, value in recipe.model.options.items():
+        needed = task.options.get(key, value)
+        expect(value == needed, f"model.options.{key}", f"{needed}, as the data say", value)
+    try:
+        model = create_model(recipe.model.name, **{**task.options, **recipe.model.options})
+    except TypeError as error:
+        raise InputError(
+            f"[model] {recipe.model.name} does not fit {recipe.data.name}: {error}"
+        ) from None
+    except ValueError as error:
+        raise InputError(f"[model] {error}") from None
+    task.check(model)
+    return model
+
+
+@torch.no_grad()
+def _try(model: nn.Module, task: Task, recipe: Recipe) -> None:
+    """Show a copy of a network the first images, two at most, as it will see them in training."""
+    images = next(iter(task.inputs()))[: min(2, recipe.training.batch)]
+    try:
+        copy.deepcopy(model).train()(images)
+    except (RuntimeError, ValueError) as error:
+        shape = "×".join(map(str, images.shape[1:]))
+        raise InputError(
+            f"[model] {recipe.model.name} cannot learn from batches of {recipe.training.batch} "
+            f"with images of {shape}: {str(error).splitlines()[0]}"
+        ) from None
