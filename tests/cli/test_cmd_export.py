@@ -107,9 +107,9 @@ def test_what_a_run_says_of_its_network_is_found(
         return own.eval()(torch.zeros(1, 3, 28, 28)).shape[1]
 
     assert classes() == 3
-    (run / "result.json").write_text("{")  # job.json is still there
+    (run / "result.json").write_text("{")  # run.json is still there
     assert classes() == 3
-    shutil.move(run / "job.json", "run.json")  # as hnets reproduce does
+    shutil.move(run / "run.json", "run.json")  # as hnets reproduce does
     assert classes() == 3
     shutil.move("run.json", run / "seed-1" / "result.json")
     assert classes() == 3

@@ -14,10 +14,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hnets.train.examples import load
-from hnets.train.learner import Learner
-from hnets.train.schedule import falls, rates
-from hnets.train.statistics import recompute
 from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
@@ -31,15 +27,18 @@ from hnets.train import (
     Recipe,
     Run,
     Unwritable,
-    check_recipe,
     joined,
+    prepare,
+    report,
     train,
-    train_recipe,
 )
 from hnets.train import checkpoint as checkpoints
 from hnets.train.classification_task import Classification, errors
 from hnets.train.distributed import Team
+from hnets.train.loop import falls, rates
 from hnets.train.recipe import Schedule
+from hnets.train.run import load
+from hnets.train.step import Learner, recompute_statistics
 
 TEAM = Team(0, 1, torch.device("cpu"))
 TINY = {
@@ -99,12 +98,11 @@ def test_warm_up_grows_to_the_schedule_and_the_first_step_moves() -> None:
 
 def test_a_run_learns_and_its_rows_say_so(tmp_path: Path) -> None:
     recipe = tiny(training__epochs=8, data__limit=200, data__test="test", augment__rotate=20.0)
-    told = []
-    runs = [Run(recipe, 1, tmp_path / "seed-1")]
-    result = train_recipe(
-        recipe, runs, TEAM, tmp_path, watch=lambda _, row: told.append(row), name="mine"
-    )
-    assert told[-1]["loss"] < 0.7 * told[0]["loss"]
+    rows = []
+    runs = [Run(recipe, 1, tmp_path / "seed-1", "mine")]
+    trained = train(runs, TEAM, watch=lambda _, row: rows.append(row))
+    result = report(trained, TEAM, tmp_path)
+    assert rows[-1]["loss"] < 0.7 * rows[0]["loss"]
     assert result["summary"]["test"]["mean"] < 75  # of 90 by chance
     assert json.loads((tmp_path / "result.json").read_text()) == result
     assert result["name"] == "mine"
@@ -117,7 +115,7 @@ def test_a_run_learns_and_its_rows_say_so(tmp_path: Path) -> None:
     with (tmp_path / "seed-1" / "log.csv").open() as file:
         logged = list(csv.DictReader(file))
     assert [int(float(row["epoch"])) for row in logged] == list(range(1, 9))
-    assert [float(row["loss"]) for row in logged] == [row["loss"] for row in told]
+    assert [float(row["loss"]) for row in logged] == [row["loss"] for row in rows]
     assert list((tmp_path / "seed-1" / "events").glob("events.out.tfevents.*"))
     # The weights that were written are those that were evaluated.
     model = create_model("z2cnn")
@@ -203,7 +201,7 @@ def test_statistics_are_recomputed_with_the_last_weights(tmp_path: Path) -> None
     before = [norm.running_mean.clone() for norm in norms]
     for norm in norms:
         nn.init.uniform_(norm.running_mean)
-    recompute(one.model, task.inputs())
+    recompute_statistics(one.model, task.inputs())
     assert len(norms) == 3
     for norm, mean in zip(norms, before, strict=True):
         torch.testing.assert_close(norm.running_mean, mean)
@@ -217,7 +215,7 @@ def test_statistics_are_those_of_all_pictures_however_they_are_sorted() -> None:
     images[:500] += 5
     images[500:] -= 5
     norm = nn.BatchNorm2d(1)
-    recompute(norm, Classification(images, torch.zeros(1001).long()).inputs())
+    recompute_statistics(norm, Classification(images, torch.zeros(1001).long()).inputs())
     torch.testing.assert_close(norm.running_var, images.var()[None], rtol=1e-2, atol=0)
     torch.testing.assert_close(norm.running_mean, images.mean()[None], rtol=0, atol=1e-2)
 
@@ -225,14 +223,14 @@ def test_statistics_are_those_of_all_pictures_however_they_are_sorted() -> None:
 def test_a_failed_recomputation_leaves_the_network_as_it_was() -> None:
     net = nn.Sequential(nn.BatchNorm2d(1, momentum=0.3), nn.Linear(3, 3))
     with pytest.raises(RuntimeError):
-        recompute(net, [torch.rand(4, 1, 5, 5)])
+        recompute_statistics(net, [torch.rand(4, 1, 5, 5)])
     assert net[0].momentum == 0.3
     assert net.training
 
 
 def test_answers_are_averaged_over_turned_views(tmp_path: Path) -> None:
     recipe = tiny(evaluation__views=3, data__test="test", training__epochs=1)
-    result = train_recipe(recipe, [Run(recipe, 1, tmp_path)], TEAM)
+    result = report(train([Run(recipe, 1, tmp_path)], TEAM), TEAM)
     assert set(result["summary"]) == {"train", "val", "test", "test, averaged"}
     found = result["seeds"][0]["errors"]
     assert found["test, averaged"]["loss"] != found["test"]["loss"]
@@ -411,8 +409,8 @@ def test_a_run_that_diverges_does_not_stop_those_beside_it() -> None:
     with pytest.raises(Diverged, match=r"\(seed 1\)") as caught:
         train(runs, TEAM)
     assert caught.value.runs == [runs[0]]
-    assert [one.run for one in caught.value.finished] == runs[1:]
-    assert all(math.isfinite(one.history[-1]["loss"]) for one in caught.value.finished)
+    assert [one.run for one in caught.value.results] == runs[1:]
+    assert all(math.isfinite(one.history[-1]["loss"]) for one in caught.value.results)
 
 
 # Bad input -----------------------------------------------------------------------------------
@@ -459,7 +457,7 @@ def test_what_is_wrong_with_a_checkpoint_is_one_line(tmp_path: Path) -> None:
         ({"model.options": {"width": 3}}, r"\[model\] .*z2cnn has no option 'width'; there is"),
         ({"data.name": "rotmnist-x"}, "there is no data set or folder 'rotmnist-x'"),
         ({"data.train": "trian"}, "there is no split 'trian'"),
-        ({"data.limit": 10**6}, "data.limit: expected at most the 1000 pictures"),
+        ({"data.limit": 10**6}, "data.limit: expected at most the 1000 images"),
     ],
 )
 def test_what_a_recipe_asks_for_has_to_exist(changes: dict[str, object], message: str) -> None:
@@ -473,9 +471,9 @@ def test_what_a_recipe_asks_for_has_to_exist(changes: dict[str, object], message
     [
         (
             {"training.batch": 1},
-            "batches of 1 with pictures of 1×28×28: .* more",
+            "batches of 1 with images of 1×28×28: .* more",
         ),
-        ({"data.size": 2, "data.name": "shapes"}, "with pictures of 1×2×2: .* too small"),
+        ({"data.size": 2, "data.name": "shapes"}, "with images of 1×2×2: .* too small"),
         ({"data.test": "tset"}, "there is no split 'tset'"),
         (
             {"model.options.classes": 5},
@@ -494,7 +492,7 @@ def test_what_the_first_step_would_say_is_said_before(
             Image.new("L", (16, 16), 20 * number).save(folder / f"{number}.png")
     recipe = tiny(model__name="hnet_fourier_tiny", data__limit=0).replace(changes)
     with pytest.raises(InputError, match=message):
-        check_recipe(recipe)
+        prepare([Run(recipe, 1)], TEAM)
 
 
 @pytest.mark.parametrize(
@@ -558,23 +556,13 @@ def losses(folder: Path) -> list[float]:
         return [float(row["loss"]) for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize(
-    "launcher",
-    [
-        ["torch.distributed.run", "--standalone", "--nproc-per-node=2"],
-        ["accelerate.commands.launch", "--cpu", "--num_processes=2", "--num_machines=1",
-         "--mixed_precision=no", "--dynamo_backend=no", "--num_cpu_threads_per_process=1"],
-    ],
-    ids=["torchrun", "accelerate"],
-)  # fmt: skip
-def test_two_processes_have_the_losses_of_one(tmp_path: Path, launcher: list[str]) -> None:
+def test_two_processes_have_the_losses_of_one(tmp_path: Path) -> None:
     """The batch of 23 is cut into 11 and 12; batch norm sees all of it."""
     recipe = tiny(model__name="hnet_mnist", training__epochs=2, augment__rotate=20.0)
     file = toml(recipe, tmp_path / "mine.toml")
     one = train([Run(recipe, 1)], TEAM)[0].history
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    if launcher[0].startswith("accelerate"):
-        environment["MASTER_PORT"] = "29513"
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
         [sys.executable, "-m", *launcher, "-m", "hnets", "train", str(file), "--out", "two"],
         cwd=tmp_path,

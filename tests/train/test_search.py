@@ -28,8 +28,8 @@ from hnets.cli import cmd_search as command
 from hnets.errors import InputError
 from hnets.train import (
     Diverged,
-    Finished,
     Recipe,
+    Result,
     Run,
     Team,
     Watch,
@@ -84,13 +84,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
 
     def train(
         runs: Sequence[Run], team: Team, resume: bool = False, watch: Watch | None = None
-    ) -> list[Finished]:
+    ) -> list[Result]:
         trained.extend(run.recipe for run in runs)
         rates = [run.recipe.optimiser.rate for run in runs]
         rows = [{"epoch": 1.0, "val_error": 100 * rate, "val_loss": rate} for rate in rates]
-        return [
-            Finished(run, nn.Identity(), [row], 0.5) for run, row in zip(runs, rows, strict=True)
-        ]
+        return [Result(run, nn.Identity(), [row], 0.5) for run, row in zip(runs, rows, strict=True)]
 
     monkeypatch.setattr(search, "train", train)
     return trained
@@ -177,7 +175,7 @@ def test_a_folder_without_test_pictures(hnets_search: Command) -> None:
 def test_stopped_and_begun_again(hnets_search: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     train, calls = search.train, list[int]()
 
-    def stop(*arguments: Any, **options: Any) -> list[Finished]:
+    def stop(*arguments: Any, **options: Any) -> list[Result]:
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
@@ -352,7 +350,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from hnets.train import (
-    Finished,
+    Result,
     Team,
     read_recipe,
     search,
@@ -361,7 +359,7 @@ from hnets.train import (
 def train(runs, team, watch):
     time.sleep(0.02)
     row = {"val_error": float(os.getpid()), "val_loss": 1.0}
-    return [Finished(runs[0], nn.Identity(), [row], 0.0)]
+    return [Result(runs[0], nn.Identity(), [row], 0.0)]
 
 search.train = train
 recipe = read_recipe("tiny.toml")
@@ -463,15 +461,13 @@ def test_of_trials_side_by_side_the_diverged_one_is_left_out(
 ) -> None:
     rounds = list[int]()
 
-    def train(runs: Sequence[Run], team: Team, watch: Watch | None) -> list[Finished]:
+    def train(runs: Sequence[Run], team: Team, watch: Watch | None) -> list[Result]:
         """The run with the third highest rate diverges."""
         rounds.append(len(runs))
         lost = next(run for run in runs if run.recipe.optimiser.rate == third)
         row = {"val_error": 1.0, "val_loss": 1.0}
         error = Diverged("the loss became nan", lost)
-        error.finished = [
-            Finished(run, nn.Identity(), [row], 0.0) for run in runs if run is not lost
-        ]
+        error.results = [Result(run, nn.Identity(), [row], 0.0) for run in runs if run is not lost]
         raise error
 
     monkeypatch.setattr(search, "train", train)

@@ -238,12 +238,13 @@ def prepare(
                 run.tasks[split] = _task(recipe, on_device)
         run.data, run.tasks = first.data, first.tasks
         task = run.tasks[recipe.data.train]
-        run.learner = Learner(build(recipe, run.seed, task), task, recipe, run.seed, team)
+        learner = Learner(build(recipe, run.seed, task), task, recipe, run.seed, team)
         if first is run:
-            _try(run.learner.model, task, recipe)
+            _try(learner.model, task, recipe)
         run.history, run.seconds = [], 0.0
         if resume:
-            run.restore(run.learner)
+            run.restore(learner)
+        run.learner = learner
 
 
 def load(recipe: Data, split: str) -> Dataset | EdgeSet:
