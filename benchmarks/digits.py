@@ -21,7 +21,7 @@ NETWORKS = (
     "hnet_mnist",
     "hnet_fourier_tiny",
     "hnet_fourier_base",
-    "hnet_fourier_base_pointing",
+    "hnet_fourier_base.pointing",
 )
 ANGLES = 37
 

@@ -300,7 +300,7 @@ except ImportError as error:
 def test_missing_packages_are_named(package: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", _WITHOUT, package, str(tmp_path / "net.onnx")]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout == 'ONNX export needs more packages: pip install "hnets[export]"\n'
+    assert result.stdout == 'ONNX files need onnx and onnxscript: pip install "hnets[export]"\n'
     assert not list(tmp_path.iterdir())
 
 

@@ -7,16 +7,17 @@ import logging
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.fx.experimental import _config as tracing
 
+from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
 from hnets.nn import HBatchNorm2d, HConv2d, ModReLU
 from hnets.nn.conv import FrozenHConv2d
@@ -25,10 +26,14 @@ from hnets.nn.norm import FrozenHBatchNorm2d
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-__all__ = ["freeze", "onnx", "program", "pt2"]
+__all__ = ["SizeError", "compare", "freeze", "onnx", "program", "pt2"]
 
 _FREE = {0: "batch", 2: "height", 3: "width"}
 """Dimensions of the input that an exported network leaves open."""
+_SMALL = (28, 28)
+"""A size that every network of ours takes, and so should every file."""
+_MORE = 65
+"""Pixels added to a side to try another size: of other parity, and not small."""
 
 
 def freeze(module: nn.Module) -> nn.Module:
@@ -77,14 +82,14 @@ def program(
 ) -> ExportedProgram:  # fmt: skip
     """The frozen network as a `torch.export` program, free in batch, height and width.
 
-    Programs take no map of one pixel, and so no picture that the network would shrink to one; ONNX
+    Programs take no map of one pixel, and so no image that the network would shrink to one; ONNX
     files do.
 
     Args:
         module: the network.
         shape: one valid example of ``(batch, channels, height, width)``.
-        one_pixel: take maps of one pixel too, such as `hnets.models._z2cnn` makes of 28×28. If the
-            network multiplies matrices, as `hnets.models.hdsn` and `hnets.models.hnet_fourier` do,
+        one_pixel: take maps of one pixel too, such as `hnets.models.z2cnn` makes of 28×28. If the
+            network multiplies matrices, as `hnets.models.HDSN` and `hnets.models.HNetFourier` do,
             the program then takes no batch of one.
     """
     if len(shape) != 4 or min(shape) < 1:
@@ -94,7 +99,7 @@ def program(
     # A batch of one would be taken for a constant.
     example = torch.zeros(max(2, shape[0]), *shape[1:], dtype=like.dtype, device=like.device)
     free = dict.fromkeys(_FREE, torch.export.Dim.AUTO)
-    # Torch would tell a size of 1 from all others for the order in memory, which no answer needs.
+    # Torch would tell a size of 1 from all others for the order in memory, which no output needs.
     with tracing.patch(backed_size_oblivious=one_pixel):  # type: ignore[attr-defined]
         return torch.export.export(frozen, (example,), dynamic_shapes=(free,))
 
@@ -128,7 +133,7 @@ def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]
         import onnxscript  # noqa: F401 - what torch.onnx needs, asked for before any work
         from onnx_ir.passes.common import ClearMetadataAndDocStringPass
     except ImportError:
-        raise ImportError('ONNX export needs more packages: pip install "hnets[export]"') from None
+        raise MissingExtra("ONNX files", "onnx and onnxscript", "export") from None
     path = Path(path)
     with replacing(path) as part, _quiet():
         traced = program(module, shape)
@@ -148,9 +153,49 @@ def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]
     return path
 
 
+class SizeError(InputError):
+    """An exported file refuses images of a size that the network takes."""
+
+
+def compare(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]) -> float:
+    """The largest difference between a file's outputs and the network's, over its largest output.
+
+    Measured on random images of the shape that the file was made with and of three other sizes. An
+    ONNX file is run by onnxruntime.
+    """
+    run, differences = _runner(Path(path)), list[float]()
+    _, channels, height, width = shape
+    others = ((2, height + _MORE, width), (1, height, width + _MORE), (1, *_SMALL))
+    for batch, *size in ((1, height, width), *others):
+        x = torch.rand(batch, channels, *size)
+        try:
+            with torch.inference_mode():
+                expected, actual = module(x), run(x)
+        except Exception as error:
+            raise SizeError(
+                f"made with an input of {height}x{width}, the file takes none of "
+                f"{x.shape[2]}x{x.shape[3]}; make it with a larger size"
+            ) from error
+        scale = expected.abs().max().clamp_min(1e-6)
+        differences.append(float((actual - expected).abs().max() / scale))
+    return float(torch.tensor(differences).max())  # NaN if one is
+
+
+def _runner(path: Path) -> Callable[[Tensor], Tensor]:
+    """The network in a file, as a function of images."""
+    if path.suffix.lower() == ".pt2":
+        return torch.export.load(path).module()
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtra("comparisons", "onnxruntime", "export") from None
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return lambda x: torch.from_numpy(session.run(None, {"input": x.numpy()})[0])
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep back what exporters say to their own developers; errors still come through."""
+    """Hide what exporters log for their own developers; errors still come through."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     try:

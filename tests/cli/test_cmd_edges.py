@@ -19,12 +19,11 @@ from hnets import models
 from hnets.cli.inputs import find_images, output_names
 from hnets.errors import InputError
 from hnets.models import _weights as store
-from hnets.models import _weights as weights
 from hnets.predict import EdgeDetector, suppress_edges
 from hnets.predict import tiles as windows
 from networks import lively
 
-INFO = {"options": {}, "recipe": {}, "data": {}, "metrics": {}, "commit": ""}
+INFO = {"recipe": {}, "data": {}, "metrics": {}, "commit": ""}
 
 
 @functools.cache
@@ -41,7 +40,7 @@ def detector() -> EdgeDetector:
 @pytest.fixture
 def command(hnets_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """hnets edges in an empty folder, with weights that are random."""
-    weights.pack(network(), "hdsn", tmp_path / "weights", INFO)
+    models.save(network(), tmp_path / "weights/hdsn.safetensors", card=INFO)
     monkeypatch.setattr(store, "FOLDER", tmp_path / "weights")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

@@ -379,9 +379,9 @@ def test_tiny_is_no_larger_than_the_papers_network() -> None:
         ({"nonlinearity": "x"}, 'is "fourier'),
         ({"orders": 2.5}, "orders is a whole number from 1, got 2.5"),
         ({"samples": "x"}, "samples is a whole number from 1, got 'x'"),
-        ({"classes": 0}, "classes is a whole number from 1, got 0"),
+        ({"num_classes": 0}, "num_classes is a whole number from 1, got 0"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        hnets.models.hnet_fourier(**options)
+        hnets.models.HNetFourier(**options)

@@ -132,7 +132,7 @@ def test_a_new_network_is_sure_of_nothing_and_keeps_its_scale() -> None:
     for build in BUILDS:
         net, x = build().train(), torch.rand(4, 3, 33, 48)
         assert 0.01 < net(x).mean() < 0.99
-        for maps in net.features(x):
+        for maps in net.forward_features(x):
             assert 0.1 < maps.square().mean().sqrt() < 4
 
 
@@ -160,7 +160,10 @@ def test_quarter_turns_are_exact(height: int, width: int, quarters: int) -> None
 def test_phases_of_order_1_advance_with_the_picture(net: HDSN, quarters: int) -> None:
     x = pictures(33, 48)
     for streams, before, after in zip(
-        net.streams, net.features(x), net.features(torch.rot90(x, quarters, (2, 3))), strict=True
+        net.streams,
+        net.forward_features(x),
+        net.forward_features(torch.rot90(x, quarters, (2, 3))),
+        strict=True,
     ):
         expected = streams.rotate(torch.rot90(before, quarters, (2, 3)), quarters * torch.pi / 2)
         torch.testing.assert_close(after, expected, rtol=0, atol=1e-10)
@@ -279,6 +282,6 @@ def test_batches_are_answered_one_by_one(net: EdgeNetwork, size: tuple[int, int]
 
 
 def test_answers_may_be_asked_of_the_middle(net: EdgeNetwork) -> None:
-    maps = net.features(pictures(48, 33))
-    whole = net.answers(maps, 48, 33)
-    torch.testing.assert_close(net.answers(maps, 40, 21), F.crop(whole, 40, 21))
+    maps = net.forward_features(pictures(48, 33))
+    whole = net.forward_head(maps, 48, 33)
+    torch.testing.assert_close(net.forward_head(maps, 40, 21), F.crop(whole, 40, 21))

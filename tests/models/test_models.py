@@ -13,6 +13,7 @@ from torch.nn.functional import conv2d, cross_entropy
 
 import hnets
 from hnets import models, testing
+from hnets.errors import InputError
 from hnets.models._p4cnn import P4BatchNorm2d, P4Conv2d, p4_kernel
 from networks import digits, lively, relative
 
@@ -62,7 +63,7 @@ def test_hnet_mnist_takes_any_size_of_picture(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_channels_and_classes_are_options(name: str) -> None:
-    net = hnets.create_model(name, in_channels=3, classes=4)
+    net = hnets.create_model(name, in_chans=3, num_classes=4)
     assert net(torch.randn(2, 3, 28, 28)).shape == (2, 4)
 
 
@@ -86,26 +87,26 @@ def test_training_lowers_the_loss(name: str) -> None:
     [
         ("hnet_minst", "did you mean 'hnet_mnist'?"),
         ("P4-CNN", "did you mean 'p4cnn'?"),
-        ("xyz", "there is hnet_mnist, hnet_fourier_tiny, hnet_fourier_small"),
+        ("xyz", "there is hdsn, hed, hed_low, hnet_fourier_tiny, hnet_fourier_small"),
     ],
 )
 def test_unknown_names_get_advice(name: str, advice: str) -> None:
-    with pytest.raises(ValueError, match=f"no model is called '{name}'") as caught:
+    with pytest.raises(InputError, match=f"no model is called '{name}'") as caught:
         hnets.create_model(name)
     assert advice in str(caught.value)
 
 
 def test_unknown_options_get_advice() -> None:
-    with pytest.raises(TypeError, match="has no option 'centre_of_mas'; did you mean 'centre_of_m"):
+    with pytest.raises(InputError, match="no option 'centre_of_mas'; did you mean 'centre_of_m"):
         hnets.create_model("hnet_fourier_tiny", centre_of_mas=True)
-    with pytest.raises(TypeError, match="z2cnn has no option 'rings'; there is in_channels, cla"):
+    with pytest.raises(InputError, match="z2cnn has no option 'rings'; there is in_chans, num_"):
         hnets.create_model("z2cnn", rings="exact")
-    with pytest.raises(TypeError, match="hdsn has no option 'classes'; there is none"):
-        hnets.create_model("hdsn", classes=3)
+    with pytest.raises(InputError, match="hdsn has no option 'num_classes'; there is none"):
+        hnets.create_model("hdsn", num_classes=3)
 
 
 @pytest.mark.parametrize("name", [*LAYERS, "hnet_fourier_tiny"])
-@pytest.mark.parametrize("option", ["in_channels", "classes"])
+@pytest.mark.parametrize("option", ["in_chans", "num_classes"])
 @pytest.mark.parametrize("value", [0, -1, 2.5, "3", True])
 def test_what_counts_is_a_whole_number(name: str, option: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"^{option} is a whole number from 1, got {value!r}$"):

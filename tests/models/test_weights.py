@@ -1,26 +1,27 @@
-"""Weights: written once, found by name, and refused in one line where they do not fit."""
+"""Weights: saved with how the network was built, loaded by name or path, refused in one line."""
 
+import copy
 import hashlib
 import json
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save as to_bytes
 from torch import nn
 
 import hnets
 from hnets import models
 from hnets.errors import InputError
 from hnets.models import _weights as store
-from hnets.models import _weights as weights
-from hnets.models._hdsn import EdgeNetwork
 from networks import digits, lively
 
-INFO: dict[str, Any] = {
-    "options": {},
+CARD: dict[str, Any] = {
     "recipe": {"epochs": 3},
     "data": {"name": "rotmnist-r"},
     "metrics": {"test error": 0.0169},
@@ -41,84 +42,219 @@ def logits(net: nn.Module) -> torch.Tensor:
         return net.eval()(x)
 
 
-def test_what_is_packed_is_what_is_loaded(folder: Path) -> None:
+def small() -> nn.Module:
+    """A network whose options are not the defaults, with values as training leaves them."""
+    net = hnets.create_model("z2cnn", num_classes=4, dropout=0.3)
+    return lively(net, torch.randn(4, 1, 28, 28))
+
+
+# Files and folders --------------------------------------------------------------------------------
+
+
+def test_a_saved_network_is_loaded_with_its_options(tmp_path: Path) -> None:
+    net = small()
+    path = hnets.save(net, tmp_path / "new folder" / "mine.safetensors")
+    loaded = hnets.load(path)
+    assert not any(part.training for part in loaded.modules())
+    assert all(p.requires_grad for p in loaded.parameters())
+    assert torch.equal(logits(loaded), logits(net))
+    options = {"in_chans": 1, "num_classes": 4, "dropout": 0.3}
+    assert loaded.config == models.ModelConfig("z2cnn", options)
+    assert [p.name for p in path.parent.iterdir()] == ["mine.safetensors"]
+    assert hnets.load(str(path)).config == loaded.config
+
+
+@pytest.mark.parametrize("name", hnets.list_models())
+def test_networks_know_how_they_were_built(name: str) -> None:
+    net = getattr(models, name)()
+    assert net.config.name == name
+    again = hnets.create_model(name, **json.loads(json.dumps(net.config.options)))
+    assert again.config == net.config == copy.deepcopy(net).config == hnets.freeze(net).config
+    assert pickle.loads(pickle.dumps(net)).config == net.config
+    assert not any("config" in key for key in net.state_dict())
+
+
+def test_the_same_values_give_the_same_bytes_without_paths(tmp_path: Path) -> None:
     net = digits()
-    path = weights.pack(net, "hnet_mnist", folder, INFO)
-    assert path == folder / "hnet_mnist.safetensors"
-    assert weights.available() == ("hnet_mnist",)
-    card = weights.describe("hnet_mnist")
-    assert card == {
-        **INFO,
+    first, second = (hnets.save(net, tmp_path / each / "x.safetensors") for each in "ab")
+    assert first.read_bytes() == second.read_bytes()
+    assert str(tmp_path).encode() not in first.read_bytes()
+    assert first.stat().st_mode == (first.parent / "x.safetensors").stat().st_mode
+
+
+def test_a_network_of_someone_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"expected a network of hnets.create_model, got a Linear"):
+        hnets.save(nn.Linear(1, 1), tmp_path / "x.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_is_loaded_by_its_folder(tmp_path: Path) -> None:
+    run, net = tmp_path / "run", small()
+    for place in (run / "seed-1", run):
+        hnets.save(net, run / "seed-1" / "model.safetensors")
+        assert torch.equal(logits(hnets.load(place)), logits(net))
+    hnets.save(small(), run / "seed-2" / "model.safetensors")
+    with pytest.raises(InputError, match=r"run has 2 seeds; name one, such as .*run/seed-1$"):
+        hnets.load(run)
+    assert torch.equal(logits(hnets.load(str(run / "seed-1"))), logits(net))
+    with pytest.raises(InputError, match=r"no model.safetensors in .*; has the training finished"):
+        hnets.load(tmp_path)
+
+
+def headed(header: str) -> bytes:
+    return to_bytes(small().state_dict(), {"hnets": header})
+
+
+def z2cnn(**changes: Any) -> bytes:
+    """The file of a network that is another one's than its header says."""
+    state = hnets.create_model("z2cnn", num_classes=4).state_dict()
+    state |= {key: value for key, value in changes.items() if value is not None}
+    header = {"model": "z2cnn", "options": {"num_classes": 4}}
+    return to_bytes(state, {"hnets": json.dumps(header)})
+
+
+BIAS, STEPS = "layers.6.0.bias", "layers.1.1.num_batches_tracked"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda: b"text", r"mine\.safetensors is not a safetensors file \("),
+        (lambda: to_bytes(small().state_dict()), "does not say which network it is of: hnets.save"),
+        (lambda: headed("{"), "is damaged: its header names no network"),
+        (lambda: headed("[]"), "is damaged: its header names no network"),
+        (lambda: headed('{"model": "z2cnn"}'), "is damaged: its header names no network"),
+        (lambda: headed('{"model": "z3", "options": {}}'), "no network of this hnets: no model is"),
+        (
+            lambda: headed('{"model": "z2cnn", "options": {"colour": 1}}'),
+            "holds no network of this hnets: z2cnn has no option 'colour'",
+        ),
+        (
+            lambda: headed('{"model": "z2cnn", "options": {"dropout": 2}}'),
+            "holds no network of this hnets: dropout is a probability",
+        ),
+        (
+            lambda: headed('{"model": "z2cnn", "options": {}}'),
+            r"expected layers.6.0.weight of shape \(10, 20, 4, 4\), got \(4, 20, 4, 4\)",
+        ),
+        (
+            lambda: headed('{"model": "hdsn", "options": {}}'),
+            r"does not fit this HDSN: expected .* got none; it holds hdsn with no options",
+        ),
+        (lambda: z2cnn(more=torch.ones(1)), r"expected no more, got one of shape \(1,\)"),
+        (
+            lambda: z2cnn(**{BIAS: torch.ones(4, dtype=torch.int8)}),
+            f"expected {BIAS} in torch.float32, got torch.int8",
+        ),
+        (
+            lambda: z2cnn(**{BIAS: torch.ones(4, dtype=torch.complex64)}),
+            f"expected {BIAS} in torch.float32, got torch.complex64",
+        ),
+        (
+            lambda: z2cnn(**{STEPS: torch.tensor(1.0)}),
+            f"expected {STEPS} in torch.int64, got torch.float32",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_line_that_names_it(
+    tmp_path: Path, content: Callable[[], bytes], message: str
+) -> None:
+    path = tmp_path / "mine.safetensors"
+    path.write_bytes(content())
+    with pytest.raises(InputError, match=message) as caught:
+        hnets.load(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("hnet_minst", "^no model is called 'hnet_minst'; did you mean 'hnet_mnist'"),
+        ("p4cnn", "^there are no trained weights for p4cnn; models that have some: hdsn, hed_low,"),
+        ("hnet_mnist.tag", r"^there are no trained weights for hnet_mnist\.tag; models that have"),
+        ("no/where", "^there is no file or folder no/where; hnets train writes a model.safet"),
+        (Path("hnet_mnist"), "^there is no file or folder hnet_mnist; "),
+        ("x.safetensors", r"^there is no file or folder x\.safetensors; "),
+    ],
+)
+def test_what_is_not_there_is_one_line(source: str | Path, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        hnets.load(source)
+
+
+# Weights of the package ---------------------------------------------------------------------------
+
+
+def test_weights_with_a_card_are_loaded_by_name_and_tag(folder: Path) -> None:
+    net = digits()
+    path = hnets.save(net, folder / "hnet_mnist.mine.safetensors", card=CARD)
+    assert hnets.list_models(pretrained=True) == ["hnet_mnist.mine"]
+    assert models.model_card("hnet_mnist.mine") == {
+        **CARD,
         "model": "hnet_mnist",
+        "tag": "mine",
+        "options": {"in_chans": 1, "num_classes": 10, "rings": "exact"},
         "parameters": 33_347,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
     }
-    loaded = hnets.create_model("hnet_mnist", pretrained=True)
-    assert torch.equal(logits(loaded), logits(net))
-    assert all(p.requires_grad for p in loaded.parameters())
+    for loaded in (
+        hnets.create_model("hnet_mnist.mine", pretrained=True),
+        hnets.load("hnet_mnist.mine"),
+        hnets.load(path),
+    ):
+        assert torch.equal(logits(loaded), logits(net))
+    with pytest.raises(InputError, match=r"no trained weights for hnet_mnist; .*: hnet_mnist.mine"):
+        hnets.load("hnet_mnist")
 
 
 def test_half_as_many_bytes_are_nearly_the_same(folder: Path) -> None:
-    net = digits()
-    whole = weights.pack(net, "hnet_mnist", folder, INFO).stat().st_size
-    assert weights.pack(net, "hnet_mnist", folder, INFO, half=True).stat().st_size < 0.6 * whole
+    net, path = digits(), folder / "hnet_mnist.safetensors"
+    whole = hnets.save(net, path, card=CARD).stat().st_size
+    assert hnets.save(net, path, card=CARD, half=True).stat().st_size < 0.6 * whole
     loaded = hnets.create_model("hnet_mnist", pretrained=True)
     assert all(p.dtype == torch.float32 for p in loaded.parameters())
     assert torch.allclose(logits(loaded), logits(net), rtol=0.01, atol=0.01)
 
 
 def test_another_process_loads_the_same(folder: Path) -> None:
-    net = digits()
-    weights.pack(net, "hnet_mnist", folder, INFO)
+    path = hnets.save(digits(), folder / "hnet_mnist.safetensors")
     program = (
-        "import pathlib, sys, torch, hnets\n"
-        "from hnets.models import _weights as store\n"
-        "store.FOLDER = pathlib.Path(sys.argv[1])\n"
-        "net = hnets.create_model('hnet_mnist', pretrained=True).eval()\n"
+        "import sys, torch, hnets\n"
+        "net = hnets.load(sys.argv[1])\n"
         "x = torch.linspace(-1, 1, 2 * 28 * 28).reshape(2, 1, 28, 28)\n"
         "with torch.no_grad(): print(net(x).double().tolist())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == logits(net).double().tolist()
-
-
-def test_the_same_values_give_the_same_files(tmp_path: Path) -> None:
-    net = digits()
-    first, second = (weights.pack(net, "hnet_mnist", tmp_path / each, INFO) for each in "ab")
-    assert first.read_bytes() == second.read_bytes()
-    for suffix in (".safetensors", ".json"):
-        assert first.with_suffix(suffix).read_bytes() == second.with_suffix(suffix).read_bytes()
-    assert str(tmp_path).encode() not in first.read_bytes()
-    assert sorted(file.name for file in first.parent.iterdir()) == [
-        "hnet_mnist.json",
-        "hnet_mnist.safetensors",
-    ]
+    assert json.loads(done.stdout) == logits(hnets.load(path)).double().tolist()
 
 
 def test_options_of_training_are_the_defaults_of_the_trained_model(folder: Path) -> None:
-    net = lively(models.z2cnn(classes=4, dropout=0.3), torch.randn(4, 1, 28, 28))
-    info = {**INFO, "options": {"classes": 4, "dropout": 0.3}}
-    weights.pack(net, "z2cnn", folder, info)
-    loaded = hnets.create_model("z2cnn", pretrained=True)
+    net = small()
+    hnets.save(net, folder / "z2cnn.four.safetensors", card=CARD)
+    loaded = hnets.create_model("z2cnn.four", pretrained=True)
     assert torch.equal(logits(loaded), logits(net))
     assert any(isinstance(part, nn.Dropout) for part in loaded.modules())
-    plain = hnets.create_model("z2cnn", pretrained=True, dropout=0.0)  # changes no shape
+    plain = hnets.create_model("z2cnn.four", pretrained=True, dropout=0.0)  # changes no shape
     assert not any(isinstance(part, nn.Dropout) for part in plain.modules())
-    with pytest.raises(InputError, match=r"trained with classes=4, dropout=0\.3") as caught:
-        hnets.create_model("z2cnn", pretrained=True, classes=10)
-    assert "expected layers.6.0.weight of shape (10, 20, 4, 4), got (4, 20, 4, 4)" in str(
-        caught.value
-    )
-    assert "options that change shapes need pretrained=False" in str(caught.value)
+    untrained = hnets.create_model("z2cnn.four")
+    assert untrained.config == loaded.config
+    assert not torch.equal(logits(untrained), logits(net))
+    with pytest.raises(
+        InputError, match=r"z2cnn with in_chans=1, num_classes=4, dropout=0\.3"
+    ) as e:
+        hnets.create_model("z2cnn.four", pretrained=True, num_classes=10)
+    assert "expected layers.6.0.weight of shape (10, 20, 4, 4), got (4, 20, 4, 4)" in str(e.value)
+    assert "options that change shapes need pretrained=False" in str(e.value)
 
 
 def test_models_without_weights_say_which_have(folder: Path) -> None:
     with pytest.raises(InputError, match=r"no trained weights for z2cnn; .* none yet"):
         hnets.create_model("z2cnn", pretrained=True)
-    weights.pack(models.p4cnn(), "p4cnn", folder, INFO)
+    hnets.save(models.p4cnn(), folder / "p4cnn.safetensors", card=CARD)
     with pytest.raises(InputError, match=r"no trained weights for z2cnn; .* p4cnn"):
         hnets.create_model("z2cnn", pretrained=True)
 
@@ -135,24 +271,13 @@ def damage(folder: Path, kind: str) -> None:
     elif kind == "wrong sha256":
         card.write_text(json.dumps({**json.loads(card.read_text()), "sha256": "0" * 64}))
     elif kind == "renamed":
-        weights.pack(models.z2cnn(), "z2cnn", folder, INFO)
+        hnets.save(models.z2cnn(), folder / "z2cnn.safetensors", card=CARD)
         for suffix in (".json", ".safetensors"):
             (folder / f"z2cnn{suffix}").replace(folder / f"hnet_mnist{suffix}")
-    elif kind == "other model":
-        weights.pack(models.z2cnn(), "hnet_mnist", folder, INFO)
-    elif kind == "more values":
-        weights.pack(nn.ModuleDict({"layers": digits().layers, "x": nn.Linear(1, 2)}),
-                     "hnet_mnist", folder, INFO)  # fmt: skip
-    elif kind == "no safetensors":
-        values.write_bytes(b"not weights")
-        sha256 = hashlib.sha256(b"not weights").hexdigest()
-        card.write_text(json.dumps({**json.loads(card.read_text()), "sha256": sha256}))
     elif kind == "half a card":
         card.write_text(card.read_text()[:40])
-    elif kind == "empty card":
-        card.write_text("{}")
-    elif kind == "listed card":
-        card.write_text("[]")
+    else:
+        card.write_text(kind)
 
 
 @pytest.mark.parametrize(
@@ -162,29 +287,26 @@ def damage(folder: Path, kind: str) -> None:
         ("one bit", "is damaged: its SHA-256"),
         ("wrong sha256", f"is damaged: its SHA-256 should be {'0' * 64}, got [0-9a-f]{{64}};"),
         ("renamed", "should describe the weights of hnet_mnist, but describes those of z2cnn"),
-        ("other model", r"expected layers\.0\.0\.filters\.radial\.0 of shape .*, got none"),
-        ("more values", r"expected no x\.\w+, got one of shape \(2"),
-        ("no safetensors", "is not a safetensors file"),
         ("half a card", r"hnet_mnist\.json is damaged: it describes no weights"),
-        ("empty card", "it describes no weights"),
-        ("listed card", "it describes no weights"),
+        ("{}", "it describes no weights"),
+        ("[]", "it describes no weights"),
     ],
 )
-def test_what_is_wrong_with_weights_is_one_line(folder: Path, kind: str, message: str) -> None:
-    weights.pack(digits(), "hnet_mnist", folder, INFO)
+def test_what_is_wrong_with_shipped_weights_is_one_line(
+    folder: Path, kind: str, message: str
+) -> None:
+    hnets.save(digits(), folder / "hnet_mnist.safetensors", card=CARD)
     damage(folder, kind)
-    before = models.hnet_mnist()
-    state = {key: value.clone() for key, value in before.state_dict().items()}
-    with pytest.raises(InputError, match=message) as caught:
-        weights.load_into(before, "hnet_mnist")
-    assert "\n" not in str(caught.value)
-    assert all(torch.equal(value, state[key]) for key, value in before.state_dict().items())
+    for make in (hnets.load, lambda name: hnets.create_model(name, pretrained=True)):
+        with pytest.raises(InputError, match=message) as caught:
+            make("hnet_mnist")
+        assert "\n" not in str(caught.value)
 
 
 def test_a_failed_write_leaves_the_old_pair(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    weights.pack(digits(), "hnet_mnist", folder, INFO)
+    path = hnets.save(digits(), folder / "hnet_mnist.safetensors", card=CARD)
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
 
     def full(*_: object, **__: object) -> int:
@@ -192,25 +314,26 @@ def test_a_failed_write_leaves_the_old_pair(
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(OSError, match="No space left"):
-        weights.pack(models.hnet_mnist(), "hnet_mnist", folder, INFO)
+        hnets.save(models.hnet_mnist(), path, card=CARD)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
-@pytest.mark.parametrize("info", [{}, {**INFO, "colour": 1}])
-def test_a_card_says_everything(tmp_path: Path, info: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="info has options, recipe, data, metrics, commit, got"):
-        weights.pack(models.z2cnn(), "z2cnn", tmp_path, info)
+@pytest.mark.parametrize("card", [{}, {**CARD, "colour": 1}])
+def test_a_card_says_everything(tmp_path: Path, card: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="card has recipe, data, metrics, commit, got"):
+        hnets.save(models.z2cnn(), tmp_path / "z2cnn.safetensors", card=card)
 
 
-@pytest.mark.parametrize("name", weights.available())
+@pytest.mark.parametrize("name", hnets.list_models(pretrained=True))
 def test_shipped_weights_load(name: str) -> None:
-    net, card = hnets.create_model(name, pretrained=True), weights.describe(name)
+    net, card = hnets.load(name), models.model_card(name)
     assert sum(p.numel() for p in net.parameters()) == card["parameters"]
-    assert set(card) == {"model", "parameters", "sha256", *store.TOLD}
-    finds_boundaries = isinstance(net, EdgeNetwork)
-    answers = net(torch.rand(2, 3, 33, 49)) if finds_boundaries else logits(net)
-    assert answers.isfinite().all()
+    assert net.config == models.ModelConfig(card["model"], card["options"])
+    assert set(card) == {"model", "tag", "parameters", "sha256", "options", *store.TRAINED}
+    edges = isinstance(net, models.EdgeNetwork)
+    outputs = net(torch.rand(2, 3, 33, 49)) if edges else logits(net)
+    assert outputs.isfinite().all()
 
 
-def test_the_network_for_digits_ships() -> None:
-    assert "hnet_mnist" in weights.available()
+def test_the_networks_for_digits_ship() -> None:
+    assert {"hnet_mnist", "hnet_fourier_base.pointing"} <= set(hnets.list_models(pretrained=True))

@@ -57,7 +57,7 @@ def test_what_is_no_batch_of_pictures_is_refused(shape: tuple[int, ...]) -> None
     said = rf"shape \(batch, channels, height, width\), got {re.escape(str(shape))}"
     with pytest.raises(ValueError, match=f"PointingBias expects an input of {said}"):
         hnn.PointingBias("1x0r + 1x1")(torch.zeros(shape), torch.rand(shape[0], 2))
-    net = hnets.models.hnet_fourier("tiny", centre_of_mass=True)
+    net = hnets.models.hnet_fourier_tiny(centre_of_mass=True)
     for find in (F.centre_of_mass, F.mass_direction, net):
         with pytest.raises(ValueError, match=f"a centre of mass is that of pictures of {said}"):
             find(torch.zeros(shape))
@@ -79,7 +79,7 @@ def test_a_bias_is_as_equivariant_as_what_finds_its_direction() -> None:
 
 def test_a_network_that_is_told_of_the_centre_of_mass_is_as_equivariant() -> None:
     torch.manual_seed(0)
-    net = hnets.models.hnet_fourier("tiny", centre_of_mass=True).eval()
+    net = hnets.models.hnet_fourier_tiny(centre_of_mass=True).eval()
     assert sum(isinstance(part, hnn.PointingBias) for part in net.modules()) == 6
     x = torch.rand(2, 1, 20, 20)
     x[:, :, 13:] = 0

@@ -20,7 +20,6 @@ from hnets import plot as inspect
 from hnets.data.image_file import ImageError
 from hnets.errors import InputError
 from hnets.models import _weights as store
-from hnets.models import _weights as weights
 from hnets.predict import (
     DigitClassifier,
     DigitPrediction,
@@ -313,7 +312,7 @@ def test_no_angles_are_refused() -> None:
 # The command --------------------------------------------------------------------------------------
 
 
-INFO = {"options": {}, "recipe": {}, "data": {}, "metrics": {}, "commit": ""}
+INFO = {"recipe": {}, "data": {}, "metrics": {}, "commit": ""}
 
 
 @pytest.fixture
@@ -322,7 +321,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nn.Module:
     folder = tmp_path / "weights"
     torch.manual_seed(0)
     net = hnets.create_model(DEFAULT)
-    weights.pack(net, DEFAULT, folder, INFO)
+    hnets.save(net, folder / f"{DEFAULT}.safetensors", card=INFO)
     monkeypatch.setattr(store, "FOLDER", folder)
     return net
 

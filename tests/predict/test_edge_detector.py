@@ -17,7 +17,6 @@ from hnets.data.image_file import ImageError
 from hnets.errors import InputError
 from hnets.metrics import suppression
 from hnets.models import _weights as store
-from hnets.models import _weights as weights
 from hnets.predict import EdgeDetector, OrientedEdges, suppress_edges
 from hnets.predict import tiles as windows
 from hnets.predict.tiles import View, predict_tiled, receptive_radius
@@ -159,8 +158,8 @@ def test_scales_that_make_no_sense_are_named(scales: tuple[float, ...]) -> None:
 def test_the_default_is_the_pretrained_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = {"options": {}, "recipe": {}, "data": {}, "metrics": {}, "commit": ""}
-    weights.pack(network(), "hdsn", tmp_path, info)
+    card = {"recipe": {}, "data": {}, "metrics": {}, "commit": ""}
+    models.save(network(), tmp_path / "hdsn.safetensors", card=card)
     monkeypatch.setattr(store, "FOLDER", tmp_path)
     np.testing.assert_array_equal(hnets.EdgeDetector()(picture()), detector()(picture()))
 

@@ -15,14 +15,13 @@ from commands import Command
 from hnets import studies as reproduce
 from hnets.data import bsds
 from hnets.errors import InputError
-from hnets.models import _weights as weights
-from hnets.models import create_model
+from hnets.models import create_model, model_card, save
 from hnets.predict import EdgeDetector
 from hnets.studies import results_store as store
 from hnets.studies import table2
 from hnets.studies.scoring import SUPPRESSIONS
 from hnets.train import Recipe, read_recipe, shipped_recipes
-from hnets.train.result import WEIGHTS, save_weights
+from hnets.train.result import WEIGHTS
 
 RECIPES = [row.recipe for row in reproduce.TABLE2 if row.recipe]
 
@@ -66,7 +65,7 @@ def test_the_front_page_has_the_numbers_of_the_results() -> None:
 
 
 def test_the_shipped_weights_are_of_a_seed_of_the_result() -> None:
-    card, result = weights.describe("hdsn"), store.read("bsds500-hdsn")
+    card, result = model_card("hdsn"), store.read("bsds500-hdsn")
     assert result is not None
     of_seed = {seed["seed"]: seed["scores"] for seed in result["seeds"]}
     assert card["metrics"]["test"] == of_seed[card["recipe"]["seed"]]
@@ -100,7 +99,7 @@ def _trained(name: str, out: Path) -> store.Result:
     torch.manual_seed(0)
     model = create_model(recipe.model.name)
     (out / name / "seed-1").mkdir(parents=True)
-    save_weights(model, out / name / "seed-1" / WEIGHTS)
+    save(model, out / name / "seed-1" / WEIGHTS)
     return {"recipe": recipe.to_dict(), "parameters": 5, "seeds": [{"seed": 1}]}
 
 

@@ -17,7 +17,7 @@ import hnets
 from hnets import studies as reproduce
 from hnets.data import load
 from hnets.errors import InputError
-from hnets.models import _weights as weights
+from hnets.models import model_card
 from hnets.studies import ablation, beyond, choices, table1
 from hnets.studies import results_store as store
 from hnets.studies.svm import check_svm, train_svm
@@ -129,14 +129,14 @@ def test_the_ablation_has_every_method_and_more_pictures_help() -> None:
         ("hnet_mnist", "rotmnist-r-hnet", 1000),
         ("hnet_fourier_tiny", "rotmnist-r-fourier-tiny", 1000),
         ("hnet_fourier_base", "rotmnist-r-fourier-base-augmented", 200),
-        ("hnet_fourier_base_pointing", "rotmnist-r-fourier-base-pointing", 200),
+        ("hnet_fourier_base.pointing", "rotmnist-r-fourier-base-pointing", 200),
     ],
 )
 def test_the_shipped_weights_have_the_error_that_their_card_says(
     name: str, recipe: str, pictures: int, data_folder: Path
 ) -> None:
     """On the first of the 50,000 test pictures, so within what chance allows of that."""
-    card = weights.describe(name)
+    card = model_card(name)
     assert card["recipe"]["name"] == recipe
     result = store.read(recipe)
     assert result is not None

@@ -389,9 +389,9 @@ def test_a_loss_that_is_no_number_stops_the_run_and_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
-        __import__("hnets.models", fromlist=["_MODELS"])._MODELS,
+        __import__("hnets.models._registry", fromlist=["_MODELS"])._MODELS,
         "poisoned",
-        lambda in_channels, classes: Poisoned(3),
+        lambda in_chans, num_classes: Poisoned(3),
     )
     run = Run(tiny(model__name="poisoned"), 1, tmp_path / "run")
     with pytest.raises(
@@ -476,8 +476,8 @@ def test_what_a_recipe_asks_for_has_to_exist(changes: dict[str, object], message
         ({"data.size": 2, "data.name": "shapes"}, "with images of 1×2×2: .* too small"),
         ({"data.test": "tset"}, "there is no split 'tset'"),
         (
-            {"model.options.classes": 5},
-            "model.options.classes: expected 10, as the data say, got 5",
+            {"model.options.num_classes": 5},
+            "model.options.num_classes: expected 10, as the data say, got 5",
         ),
     ],
 )

@@ -58,11 +58,8 @@ def cost(
     if out is not None:
         figure_file(out)
 
-    try:
-        net = hnets.create_model(model)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="MODEL") from None
-    channels = cast(int, net.in_channels)
+    net = hnets.create_model(model)
+    channels = cast(int, net.in_chans)
     height, width = sides(size)
     try:
         report = hnets.cost(net, (channels, height, width))

@@ -1,19 +1,21 @@
-"""Deeply supervised networks that find boundaries: the paper's H-DSN, and the HED it is held to.
+"""Deeply supervised networks that find edges: the paper's H-DSN, and the HED it is compared with.
 
 Five stages of two 3×3 convolutions, each at half the resolution of the one before. Every stage has
-a side output, a weighted mean of its maps brought back to full size, and a weighted mean of the
-five is the answer.
+a side output, a weighted sum of its maps brought back to full size, and a weighted sum of the five
+is the output.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets import nn as hnn
+from hnets.models._registry import register
 from hnets.streams import Streams
 
 __all__ = ["HDSN", "HED", "EdgeNetwork", "hdsn", "hed", "hed_low"]
@@ -24,17 +26,17 @@ MEAN, STD = (0.4311, 0.4400, 0.3680), (0.2498, 0.2358, 0.2424)
 
 
 class EdgeNetwork(nn.Module):
-    """What stands around five stages: the input's mean and variance, side outputs and fusion.
+    """What H-DSN and HED share: the input's mean and variance, side outputs and fusion.
 
-    All levels share the centre of the picture, so that nothing in here but the stages decides what
-    becomes of a turned picture (`hnets.functional.pyramid`).
+    All levels share the centre of the image, so that only the stages decide what a rotation of the
+    image does to the output (`hnets.functional.pyramid`).
 
     Args:
-        stages: from pictures, or the maps of the stage before, to maps.
+        stages: from images, or the maps of the stage before, to maps.
         widths: real numbers that `read` gives of the maps of each stage.
     """
 
-    in_channels = 3
+    in_chans = 3
     mean: Tensor
     std: Tensor
 
@@ -56,16 +58,16 @@ class EdgeNetwork(nn.Module):
         """Maps at half the resolution."""
         raise NotImplementedError
 
-    def features(self, x: Tensor) -> list[Tensor]:
-        """The maps of every stage, of pictures as `pad_to_halve` leaves them."""
+    def forward_features(self, x: Tensor) -> list[Tensor]:
+        """The maps of every stage, of images as `pad_to_halve` leaves them."""
         maps = (x - self.mean) / self.std
-        found: list[Tensor] = []
+        features: list[Tensor] = []
         for number, stage in enumerate(self.stages):
             maps = stage(self.halve(maps) if number else maps)
-            found.append(maps)
-        return found
+            features.append(maps)
+        return features
 
-    def answers(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
+    def forward_head(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
         """The logits of the sides and the fusion from the maps of the stages."""
         sides = torch.cat(
             [
@@ -80,16 +82,16 @@ class EdgeNetwork(nn.Module):
         """``(batch, 6, height, width)``: those of the five sides, and of their fusion."""
         if x.dim() != 4 or x.shape[1] != 3:
             raise ValueError(
-                f"{type(self).__name__} expects pictures (batch, 3, height, width) in red, green "
+                f"{type(self).__name__} expects images (batch, 3, height, width) in red, green "
                 f"and blue from 0 to 1, got {tuple(x.shape)}"
             )
-        height, width = x.shape[2:]
-        return self.answers(self.features(F.pad_to_halve(x, len(self.stages) - 1)), height, width)
+        features = self.forward_features(F.pad_to_halve(x, len(self.stages) - 1))
+        return self.forward_head(features, x.shape[2], x.shape[3])
 
     def forward(self, x: Tensor) -> Tensor:
-        """How sure the network is of a boundary, 0 to 1: ``(batch, 1, height, width)``.
+        """The probability of an edge, 0 to 1: ``(batch, 1, height, width)``.
 
-        Pictures ``(batch, 3, height, width)`` are red, green and blue from 0 to 1, of any size.
+        Images ``(batch, 3, height, width)`` are red, green and blue from 0 to 1, of any size.
         """
         return self.logits(x)[:, -1:].sigmoid()
 
@@ -112,16 +114,19 @@ class WeightedSum(nn.Conv2d):
 
 
 class HDSN(EdgeNetwork):
-    """The paper's H-DSN: streams of orders 0 and 1, magnitudes in the side outputs.
+    """The H-DSN of the paper's Table 2: streams of orders 0 and 1, magnitudes in the side outputs.
 
     C-ReLU after the first convolution of a stage and batch norm on magnitudes after the second;
-    mean pooling. Turn the picture, and the answer turns with it, while the phases of the maps of
-    order 1 advance by the angle: they say which way a boundary runs.
+    mean pooling. When the image is rotated, so is the output, and the phases of the maps of order 1
+    advance by the angle: they say in which direction an edge runs.
+
+    >>> sum(p.numel() for p in HDSN().parameters())
+    115891
     """
 
-    def __init__(self) -> None:
+    def __init__(self, widths: Sequence[int] = WIDTHS) -> None:
         streams, stages = Streams("3x0r"), []
-        self.streams = [Streams(f"{width}x0 + {width}x1") for width in WIDTHS]
+        self.streams = [Streams(f"{width}x0 + {width}x1") for width in widths]
         for out in self.streams:
             stages.append(
                 nn.Sequential(
@@ -132,7 +137,7 @@ class HDSN(EdgeNetwork):
                 )
             )
             streams = out
-        super().__init__(stages, [2 * width for width in WIDTHS])
+        super().__init__(stages, [2 * width for width in widths])
         self.magnitudes = nn.ModuleList(hnn.Magnitude(out) for out in self.streams)
 
     def read(self, stage: int, maps: Tensor) -> Tensor:
@@ -146,10 +151,14 @@ class HDSN(EdgeNetwork):
 
 
 class HED(EdgeNetwork):
-    """Holistically-nested edge detection (Xie and Tu, 2015) with two convolutions a stage.
+    """Holistically-nested edge detection (Xie and Tu, 2015) with two convolutions per stage.
 
     As the paper compares with it: trained from random values, with batch norm after the second
-    convolution of a stage, where the H-DSN has its own.
+    convolution of a stage, where the H-DSN has its own. ``hed`` has half of HED's maps; ``hed_low``
+    has about as many parameters as the H-DSN.
+
+    >>> [sum(p.numel() for p in build().parameters()) for build in (hed, hed_low)]
+    [2354635, 113460]
     """
 
     def __init__(self, widths: Sequence[int]) -> None:
@@ -167,11 +176,11 @@ class HED(EdgeNetwork):
             before = width
         super().__init__(stages, widths)
 
-    def features(self, x: Tensor) -> list[Tensor]:
-        """The maps of every stage, of pictures as `pad_to_halve` leaves them."""
+    def forward_features(self, x: Tensor) -> list[Tensor]:
+        """The maps of every stage, of images as `pad_to_halve` leaves them."""
         if x.device.type == "cuda":  # in the order that cuDNN's fastest kernels and norms take
             x = x.contiguous(memory_format=torch.channels_last)
-        return super().features(x)
+        return super().forward_features(x)
 
     def read(self, stage: int, maps: Tensor) -> Tensor:
         """The maps themselves."""
@@ -189,28 +198,6 @@ def _conv(into: int, out: int) -> nn.Conv2d:
     return conv
 
 
-def hdsn() -> HDSN:
-    """The H-DSN of the paper's Table 2.
-
-    >>> sum(p.numel() for p in hdsn().parameters())
-    115891
-    """
-    return HDSN()
-
-
-def hed() -> HED:
-    """HED with half its maps, as in the paper's Table 2.
-
-    >>> sum(p.numel() for p in hed().parameters())
-    2354635
-    """
-    return HED((32, 64, 128, 256, 256))
-
-
-def hed_low() -> HED:
-    """HED with about as many parameters as the H-DSN.
-
-    >>> sum(p.numel() for p in hed_low().parameters())
-    113460
-    """
-    return HED((7, 14, 28, 56, 56))
+hdsn = register("hdsn", partial(HDSN, WIDTHS))
+hed = register("hed", partial(HED, (32, 64, 128, 256, 256)))
+hed_low = register("hed_low", partial(HED, (7, 14, 28, 56, 56)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +12,18 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings
+from hnets.models._registry import register
 from hnets.nn._checks import flag, probability, whole
 from hnets.plan import Phase
 from hnets.streams import Stream, Streams
 
-__all__ = ["HNetFourier", "Nonlinearity", "hnet_fourier"]
+__all__ = [
+    "HNetFourier",
+    "Nonlinearity",
+    "hnet_fourier_base",
+    "hnet_fourier_small",
+    "hnet_fourier_tiny",
+]
 
 Nonlinearity = Literal["fourier", "poly", "gated", "magnitude"]
 
@@ -45,12 +53,12 @@ class HNetFourier(nn.Module):
 
     Every layer has a real order 0 and orders 1 to ``orders`` of equal width: functions on the
     circle, by which `hnets.nn.FourierAct` mixes them. Mean pooling after layers 2 and 4, then
-    magnitudes, their maximum over the picture, and two linear layers.
+    magnitudes, their maximum over the image, and two linear layers.
 
     Args:
         size: ``"tiny"``, ``"small"`` or ``"base"``.
-        in_channels: of the pictures.
-        classes: of the pictures.
+        in_chans: channels of the images.
+        num_classes: classes of the images.
         nonlinearity: ``"fourier"``, ``"poly"`` (exactly equivariant), ``"gated"``, or
             ``"magnitude"``, the paper's batch norm with C-ReLU. The latter two keep orders apart.
         orders: the highest order; by default that of the size.
@@ -61,16 +69,16 @@ class HNetFourier(nn.Module):
         share: whether paths of equal order difference share filters, as in the paper; else all are
             independent and the space of equivariant kernels is complete. By default as the size.
         dropout: of the head.
-        centre_of_mass: whether every layer is told in which direction it lies, by
-            `hnets.nn.PointingBias`: for light things on black, if their place says which way up
+        centre_of_mass: whether every layer has an `hnets.nn.PointingBias` along the direction of
+            the image's centre of mass: for light things on black whose place says which way up
             they were.
     """
 
     def __init__(
         self,
         size: Literal["tiny", "small", "base"] = "small",
-        in_channels: int = 1,
-        classes: int = 10,
+        in_chans: int = 1,
+        num_classes: int = 10,
         nonlinearity: Nonlinearity = "fourier",
         orders: int | None = None,
         samples: int | None = None,
@@ -84,13 +92,14 @@ class HNetFourier(nn.Module):
         if size not in SIZES:
             raise ValueError(f"size is one of {', '.join(SIZES)}, got {size!r}")
         chosen = SIZES[size]
-        self.in_channels, classes = whole(in_channels, "in_channels"), whole(classes, "classes")
+        self.in_chans = whole(in_chans, "in_chans")
+        self.num_classes = whole(num_classes, "num_classes")
         orders = chosen.orders if orders is None else whole(orders, "orders")
         share = chosen.share if share is None else flag(share, "share")
         phase = chosen.phase if phase is None else phase
         dropout = probability(dropout, "dropout")
         self.centre_of_mass = flag(centre_of_mass, "centre_of_mass")
-        streams, layers = Streams(f"{in_channels}x0r"), list[nn.Module]()
+        streams, layers = Streams(f"{in_chans}x0r"), list[nn.Module]()
         widths = zip(chosen.kernels, chosen.fields, strict=True)
         for number, (kernel, width) in enumerate(widths, start=1):
             act = _nonlinearity(nonlinearity, width, orders, samples)
@@ -119,11 +128,11 @@ class HNetFourier(nn.Module):
             nn.BatchNorm1d(chosen.head),
             nn.ReLU(),
             nn.Dropout(dropout),
-            nn.Linear(chosen.head, classes),
+            nn.Linear(chosen.head, num_classes),
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits ``(batch, classes)`` of pictures ``(batch, channels, height, width)``."""
+        """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
         direction = F.mass_direction(x) if self.centre_of_mass else None
         for layer in self.layers:
             if x.device.type == "cuda":  # where convolutions of many channels are faster so
@@ -131,16 +140,6 @@ class HNetFourier(nn.Module):
             x = layer(x, direction)
         logits: Tensor = self.head(self.magnitude(x).amax((2, 3)))
         return logits
-
-
-def hnet_fourier(
-    size: Literal["tiny", "small", "base"] = "small",
-    in_channels: int = 1,
-    classes: int = 10,
-    **options: Any,
-) -> HNetFourier:
-    """A network of `HNetFourier`, untrained."""
-    return HNetFourier(size, in_channels, classes, **options)
 
 
 class _Layer(nn.Sequential):
@@ -186,3 +185,8 @@ def _nonlinearity(kind: Nonlinearity, width: int, orders: int, samples: int | No
         case "gated":
             return _NormedGates(streams)
     raise ValueError(f'nonlinearity is "fourier", "poly", "gated" or "magnitude", got {kind!r}')
+
+
+hnet_fourier_tiny = register("hnet_fourier_tiny", partial(HNetFourier, "tiny"))
+hnet_fourier_small = register("hnet_fourier_small", partial(HNetFourier, "small"))
+hnet_fourier_base = register("hnet_fourier_base", partial(HNetFourier, "base"))

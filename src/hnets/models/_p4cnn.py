@@ -1,17 +1,20 @@
-"""Networks equivariant to quarter turns, which the paper compares with (Cohen and Welling, 2016).
+"""Networks equivariant to rotations by 90°, which the paper compares with (Cohen, Welling, 2016).
 
 A feature map has each channel in four orientations, as a plain tensor ``(batch, 4·channels, height,
 width)``. The four of one channel are neighbours, so that a batch norm and a maximum over them are
-views. When the input turns by 90 degrees counter-clockwise, the map turns with it and what was in
+views. When the input is rotated by 90 degrees counter-clockwise, so is the map, and what was in
 orientation r is in orientation r + 1.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hnets.models._registry import register
 from hnets.models._z2cnn import SevenLayers, has_bias
 from hnets.nn._checks import rank, whole
 
@@ -32,19 +35,19 @@ WIDTH_POOLED = 20
 def p4_kernel(weight: Tensor) -> Tensor:
     """The filter bank ``(4·out, in·s, k, k)`` of filters ``(out, in, s, k, k)``.
 
-    Every filter is turned to the four orientations; one that acts on feature maps (s = 4) has its
-    own orientations moved on as well, one that acts on a picture (s = 1) has none.
+    Every filter is rotated to the four orientations; one that acts on feature maps (s = 4) has its
+    own orientations moved on as well, one that acts on an image (s = 1) has none.
 
     >>> p4_kernel(torch.tensor([[0.0, 1.0], [2.0, 3.0]]).view(1, 1, 1, 2, 2))[1, 0]
     tensor([[1., 3.],
             [0., 2.]])
     """
-    turned = [torch.rot90(weight.roll(r, 2), r, (3, 4)) for r in range(4)]
-    return torch.stack(turned, dim=1).flatten(2, 3).flatten(0, 1)
+    rotated = [torch.rot90(weight.roll(r, 2), r, (3, 4)) for r in range(4)]
+    return torch.stack(rotated, dim=1).flatten(2, 3).flatten(0, 1)
 
 
 class P4Conv2d(nn.Module):
-    """A convolution over positions and quarter turns, as one plain convolution.
+    """A convolution over positions and rotations by 90°, as one plain convolution.
 
     >>> P4Conv2d(3, 10, 3, lift=True)(torch.randn(2, 3, 12, 12)).shape
     torch.Size([2, 40, 10, 10])
@@ -54,7 +57,7 @@ class P4Conv2d(nn.Module):
         out_channels: channels of the output, each in four orientations unless ``pool``.
         kernel_size: pixels along a side.
         bias: whether to add a value to each output channel.
-        lift: the input is a picture, without orientations.
+        lift: the input is an image, without orientations.
         pool: of the four orientations of the output, keep the maximum.
     """
 
@@ -122,54 +125,49 @@ class P4BatchNorm2d(nn.Module):
 
 
 class P4CNN(SevenLayers):
-    """`Z2CNN` with 10 channels in four orientations a layer; 24,590 parameters.
+    """The P4CNN of the paper's Table 1: `Z2CNN` with 10 channels in four orientations per layer.
 
-    The last layer keeps the maximum over the orientations: quarter turns do not change the logits.
+    The last layer keeps the maximum over the orientations, so that rotations by 90 degrees do not
+    change the logits.
+
+    >>> sum(p.numel() for p in P4CNN().parameters())
+    24590
     """
 
-    def __init__(self, in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> None:
+    def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
         body = [
             P4Conv2d(
-                in_channels if number == 1 else WIDTH, WIDTH, 3, has_bias(number), lift=number == 1
+                in_chans if number == 1 else WIDTH, WIDTH, 3, has_bias(number), lift=number == 1
             )
             for number in range(1, 7)
         ]
-        last = P4Conv2d(WIDTH, whole(classes, "classes"), 4, pool=True)
-        super().__init__(in_channels, [*body, last], lambda: P4BatchNorm2d(WIDTH), dropout)
+        last = P4Conv2d(WIDTH, whole(num_classes, "num_classes"), 4, pool=True)
+        norm = partial(P4BatchNorm2d, WIDTH)
+        super().__init__(in_chans, num_classes, [*body, last], norm, dropout)
 
 
 class P4CNNPooling(SevenLayers):
-    """`Z2CNN` with the maximum over the four turns of every filter; 21,570 parameters.
+    """The P4CNN with rotation pooling of the paper's Table 1.
 
-    A layer leaves no orientations, so that the next one cannot tell how parts are turned to one
-    another.
+    `Z2CNN` with the maximum over the four rotations of every filter: no layer passes orientations
+    on, so that the next cannot tell how parts are rotated relative to one another.
+
+    >>> sum(p.numel() for p in P4CNNPooling().parameters())
+    21570
     """
 
-    def __init__(self, in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> None:
+    def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
         body = [
             P4Conv2d(
-                in_channels if number == 1 else WIDTH_POOLED, WIDTH_POOLED, 3, has_bias(number),
+                in_chans if number == 1 else WIDTH_POOLED, WIDTH_POOLED, 3, has_bias(number),
                 lift=True, pool=True,
             )
             for number in range(1, 7)
         ]  # fmt: skip
-        last = P4Conv2d(WIDTH_POOLED, whole(classes, "classes"), 4, lift=True, pool=True)
-        super().__init__(in_channels, [*body, last], lambda: nn.BatchNorm2d(WIDTH_POOLED), dropout)
+        last = P4Conv2d(WIDTH_POOLED, whole(num_classes, "num_classes"), 4, lift=True, pool=True)
+        norm = partial(nn.BatchNorm2d, WIDTH_POOLED)
+        super().__init__(in_chans, num_classes, [*body, last], norm, dropout)
 
 
-def p4cnn(in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> P4CNN:
-    """The P4CNN of the paper's Table 1, untrained.
-
-    >>> sum(p.numel() for p in p4cnn().parameters())
-    24590
-    """
-    return P4CNN(in_channels, classes, dropout)
-
-
-def p4cnn_pooling(in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> P4CNNPooling:
-    """The P4CNN with rotation pooling of the paper's Table 1, untrained.
-
-    >>> sum(p.numel() for p in p4cnn_pooling().parameters())
-    21570
-    """
-    return P4CNNPooling(in_channels, classes, dropout)
+p4cnn = register("p4cnn", P4CNN)
+p4cnn_pooling = register("p4cnn_pooling", P4CNNPooling)

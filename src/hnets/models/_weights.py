@@ -1,4 +1,7 @@
-"""Files of trained values: written with a card that describes them, and checked when read."""
+"""Weight files: safetensors with the model's name and options in the header.
+
+Those that come with the package have a card beside them, which says what they were trained on.
+"""
 
 from __future__ import annotations
 
@@ -6,132 +9,216 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from hnets.errors import InputError
 from hnets.files import replacing
 
-__all__ = ["available", "describe", "load_into", "mismatch", "pack", "parse", "shapes"]
+__all__ = [
+    "WEIGHTS",
+    "ModelConfig",
+    "fill",
+    "find",
+    "model_card",
+    "read",
+    "read_shipped",
+    "save",
+    "shipped",
+]
 
 FOLDER = Path(__file__).parents[1] / "weights"
-TOLD = ("options", "recipe", "data", "metrics", "commit")
-"""What only those who trained the values can say of them."""
+WEIGHTS = "model.safetensors"
+"""What a training calls its weights, in the folder of each seed."""
+TRAINED = ("recipe", "data", "metrics", "commit")
+"""What a card says beside what the weights say themselves."""
+KEY = "hnets"
+"""The entry of the header; a single one, because safetensors writes several in random order."""
 
 
-def available(folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """Names of the models that have weights, in the package or in a folder."""
-    files = Path(folder or FOLDER).glob("*.safetensors")
-    return tuple(sorted(file.stem for file in files if file.with_suffix(".json").is_file()))
+@dataclass(frozen=True)
+class ModelConfig:
+    """How a network was built: its name and all its options; ``model.config`` of each of ours."""
+
+    name: str
+    options: Mapping[str, Any]
 
 
-def describe(name: str, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """The card of a model's weights: model, options, recipe, data, metrics, sha256, commit, ..."""
-    if name not in available(folder):
-        there = ", ".join(available(folder)) or "none yet"
-        raise InputError(f"there are no trained weights for {name}; models that have some: {there}")
-    path = Path(folder or FOLDER) / f"{name}.json"
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        card = None
-    if not isinstance(card, dict) or not {"model", "options", "sha256"} <= card.keys():
-        raise InputError(f"{path} is damaged: it describes no weights; install hnets again")
-    if card["model"] != name:
-        raise InputError(
-            f"{path} should describe the weights of {name}, but describes those of {card['model']}"
-        )
-    return card
+class Weights(NamedTuple):
+    """What a file holds."""
+
+    path: Path
+    config: ModelConfig
+    state: Mapping[str, Tensor]
 
 
-def load_into(model: nn.Module, name: str, folder: str | os.PathLike[str] | None = None) -> None:
-    """Give a model the trained values of that name, once they are seen to be whole and to fit."""
-    card = describe(name, folder)
-    path = Path(folder or FOLDER) / f"{name}.safetensors"
-    content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != card["sha256"]:
-        raise InputError(
-            f"{path} is damaged: its SHA-256 should be {card['sha256']}, got {found}; "
-            "install hnets again"
-        )
-    state = parse(content, path)
-    if wrong := mismatch(model, state):
-        options = ", ".join(f"{option}={value!r}" for option, value in card["options"].items())
-        raise InputError(
-            f"the weights of {name} do not fit this {type(model).__name__}: {wrong}; they were "
-            f"trained with {options or 'the default options'}, and options that change shapes need "
-            "pretrained=False"
-        )
-    model.load_state_dict(state)
-
-
-def pack(
+def save(
     model: nn.Module,
-    name: str,
-    folder: str | os.PathLike[str],
-    info: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    *,
     half: bool = False,
+    card: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a model's values and their card to a folder, for others to load by name.
+    """Write a network's weights, and how it was built, to a file that `hnets.load` reads.
 
-    The same values give the same bytes. Neither file appears before both are complete.
+    The same values give the same bytes. The file appears only when it is complete.
 
     Args:
-        model: what was trained.
-        name: what `hnets.create_model` calls it.
-        folder: where to; that of `hnets.weights` itself to ship them.
-        info: options (those of `hnets.create_model`), recipe, data, metrics and commit.
-        half: keep values in float16, half as many bytes; they are float32 again when loaded.
+        model: made by `hnets.create_model` or a function of `hnets.models`.
+        path: a name that ends in ``.safetensors``.
+        half: write float16, half as many bytes; values are float32 again when they are loaded.
+        card: recipe, data, metrics and commit, written to a JSON file beside the weights, as for
+            those that come with the package. The file is then called by the model and the tag.
     """
-    from safetensors.torch import save
+    from safetensors.torch import save as to_bytes
 
-    if set(info) != set(TOLD):
-        raise ValueError(f"info has {', '.join(TOLD)}, got {', '.join(info) or 'nothing'}")
+    from hnets import __version__
+
+    path, config = Path(path), getattr(model, "config", None)
+    if not isinstance(config, ModelConfig):
+        raise InputError(
+            f"expected a network of hnets.create_model, got a {type(model).__name__}, which "
+            "hnets.load could not build; save its state_dict() instead"
+        )
     state = {key: value.detach().cpu().clone() for key, value in model.state_dict().items()}
     if half:
         state = {k: v.half() if v.is_floating_point() else v for k, v in state.items()}
-    content = save(state)
-    card = {
-        "model": name,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        **{key: info[key] for key in TOLD},
-    }
-    text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    path = Path(folder) / f"{name}.safetensors"
-    with replacing(path) as values, replacing(path.with_suffix(".json")) as description:
-        values.write_bytes(content)
-        description.write_text(text, encoding="utf-8")
+    header = {"model": config.name, "options": config.options, "version": __version__}
+    content = to_bytes(state, {KEY: json.dumps(header)})
+    if card is not None:
+        if set(card) != set(TRAINED):
+            raise ValueError(f"card has {', '.join(TRAINED)}, got {', '.join(card) or 'nothing'}")
+        whole = {
+            "model": config.name,
+            "tag": path.stem.partition(".")[2],
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "options": config.options,
+            **{key: card[key] for key in TRAINED},
+        }
+        text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        with replacing(path) as part, replacing(path.with_suffix(".json")) as description:
+            part.write_bytes(content)
+            description.write_text(text, encoding="utf-8")
+    else:
+        with replacing(path) as part:
+            part.write_bytes(content)
     return path
 
 
-def parse(content: bytes, path: Path) -> dict[str, Tensor]:
-    """The values in the content of a safetensors file."""
+def shipped() -> list[str]:
+    """Models, with their tags, whose weights come with the package."""
+    files = FOLDER.glob("*.safetensors")
+    return sorted(file.stem for file in files if file.with_suffix(".json").is_file())
+
+
+def model_card(name: str) -> dict[str, Any]:
+    """The card of weights that come with the package: their data, recipe, metrics and more.
+
+    >>> card = model_card("hnet_mnist")
+    >>> card["parameters"], card["metrics"]["test_error"]
+    (33347, 1.446)
+    """
+    if name not in shipped():
+        names = ", ".join(shipped()) or "none yet"
+        raise InputError(f"there are no trained weights for {name}; models that have some: {names}")
+    path = FOLDER / f"{name}.json"
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+        described = ".".join(filter(None, (card["model"], card["tag"])))
+        complete = isinstance(card["sha256"], str)
+    except (ValueError, KeyError, TypeError):
+        complete = False
+    if not complete:
+        raise InputError(f"{path} is damaged: it describes no weights; install hnets again")
+    if described != name:
+        raise InputError(
+            f"{path} should describe the weights of {name}, but describes those of {described}"
+        )
+    whole: dict[str, Any] = card
+    return whole
+
+
+def find(source: str | os.PathLike[str]) -> Path:
+    """The weight file that is meant: the file itself, or the one in a run's folder.
+
+    The folder may be that of one seed, or that of a run with a single seed.
+    """
+    path = Path(source).expanduser()
+    if not path.is_dir():
+        if path.is_file():
+            return path
+        raise InputError(f"there is no file or folder {path}; hnets train writes a {WEIGHTS}")
+    if (path / WEIGHTS).is_file():
+        return path / WEIGHTS
+    seeds = sorted(path.glob(f"seed-*/{WEIGHTS}"))
+    if not seeds:
+        raise InputError(f"there is no {WEIGHTS} in {path}; has the training finished?")
+    if len(seeds) > 1:
+        raise InputError(f"{path} has {len(seeds)} seeds; name one, such as {seeds[0].parent}")
+    return seeds[0]
+
+
+def read_shipped(name: str) -> Weights:
+    """The content of a weight file that comes with the package."""
+    return read(FOLDER / f"{name}.safetensors", model_card(name)["sha256"])
+
+
+def read(path: Path, sha256: str = "") -> Weights:
+    """The content of a weight file, whose SHA-256 may be known."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
+    content = path.read_bytes()
+    if sha256 and (digest := hashlib.sha256(content).hexdigest()) != sha256:
+        raise InputError(
+            f"{path} is damaged: its SHA-256 should be {sha256}, got {digest}; install hnets again"
+        )
     try:
-        return load(content)
+        state = load(content)
     except SafetensorError as error:
         raise InputError(f"{path} is not a safetensors file ({error})") from None
+    length = int.from_bytes(content[:8], "little")
+    metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    if KEY not in metadata:
+        raise InputError(
+            f"{path} does not say which network it is of: hnets.save did not write it; build the "
+            "network with hnets.create_model and give it the values with load_state_dict"
+        )
+    try:
+        header = json.loads(metadata[KEY])
+        config = ModelConfig(str(header["model"]), dict(header["options"]))
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path} is damaged: its header names no network") from None
+    return Weights(path, config, state)
 
 
-def mismatch(model: nn.Module, state: Mapping[str, Tensor]) -> str | None:
-    """The first value whose name or shape is not the model's, for a complaint; None if all fit."""
-    expected, given = shapes(model.state_dict()), shapes(state)
-    for key in [*expected, *given]:
-        if key not in given:
-            return f"expected {key} of shape {expected[key]}, got none"
+def fill(model: nn.Module, weights: Weights, advice: str = "") -> None:
+    """Give a network the values of a file, if they fit."""
+    if wrong := _mismatch(model, weights.state):
+        options = ", ".join(f"{key}={value!r}" for key, value in weights.config.options.items())
+        raise InputError(
+            f"{weights.path} does not fit this {type(model).__name__}: {wrong}; it holds "
+            f"{weights.config.name} with {options or 'no options'}{advice}"
+        )
+    model.load_state_dict(weights.state)
+
+
+def _mismatch(model: nn.Module, state: Mapping[str, Tensor]) -> str | None:
+    """What is wrong with the first value that does not fit the network; None if all fit."""
+    expected = model.state_dict()
+    for key in [*expected, *state]:
+        if key not in state:
+            return f"expected {key} of shape {tuple(expected[key].shape)}, got none"
+        shape, dtype = tuple(state[key].shape), state[key].dtype
         if key not in expected:
-            return f"expected no {key}, got one of shape {given[key]}"
-        if expected[key] != given[key]:
-            return f"expected {key} of shape {expected[key]}, got {given[key]}"
+            return f"expected no {key}, got one of shape {shape}"
+        if tuple(expected[key].shape) != shape:
+            return f"expected {key} of shape {tuple(expected[key].shape)}, got {shape}"
+        both_float = expected[key].is_floating_point() and dtype.is_floating_point
+        if dtype != expected[key].dtype and not both_float:
+            return f"expected {key} in {expected[key].dtype}, got {dtype}"
     return None
-
-
-def shapes(state: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """The shape of every value."""
-    return {key: tuple(value.shape) for key, value in state.items()}

@@ -7,10 +7,12 @@ The architecture is Cohen and Welling's (2016), in the form that the paper count
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from torch import Tensor, nn
 
 from hnets import nn as hnn
+from hnets.models._registry import register
 from hnets.nn._checks import picture, probability, whole
 
 __all__ = ["Z2CNN", "SevenLayers", "has_bias", "z2cnn"]
@@ -24,19 +26,21 @@ class SevenLayers(nn.Module):
     """What stands around seven convolutions: norms, ReLU, pooling and dropout.
 
     ReLU after each layer but the last, batch norm in 2, 4 and 6, max pooling after 2 and dropout,
-    if any, after 1, 3, 4, 5 and 6. Without padding a picture of 28×28 leaves one position; of
+    if any, after 1, 3, 4, 5 and 6. Without padding an image of 28×28 leaves one position; of
     larger ones, the logits are means over the positions.
     """
 
     def __init__(
         self,
-        in_channels: int,
+        in_chans: int,
+        num_classes: int,
         convolutions: Sequence[nn.Module],
         norm: Callable[[], nn.Module],
         dropout: float,
     ) -> None:
         super().__init__()
-        self.in_channels, dropout = in_channels, probability(dropout, "dropout")
+        self.in_chans, self.num_classes = in_chans, num_classes
+        dropout = probability(dropout, "dropout")
         *body, last = convolutions
         layers = []
         for number, conv in enumerate(body, start=1):
@@ -52,12 +56,12 @@ class SevenLayers(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Sequential(last, hnn.GlobalMean()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits ``(batch, classes)`` of pictures ``(batch, channels, height, width)``."""
+        """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
         who = type(self).__name__
         picture(x, who)
-        if x.shape[1] != self.in_channels or x.shape[2] < SMALLEST or x.shape[3] < SMALLEST:
+        if x.shape[1] != self.in_chans or x.shape[2] < SMALLEST or x.shape[3] < SMALLEST:
             raise ValueError(
-                f"{who} expects pictures (batch, {self.in_channels}, height, width) of at least "
+                f"{who} expects images (batch, {self.in_chans}, height, width) of at least "
                 f"{SMALLEST}×{SMALLEST} pixels, got {tuple(x.shape)}"
             )
         logits: Tensor = self.layers(x)
@@ -70,16 +74,21 @@ def has_bias(number: int) -> bool:
 
 
 class Z2CNN(SevenLayers):
-    """Six 3×3 layers of 20 maps and a 4×4 one; 21,570 parameters as the paper counts them."""
+    """The plain CNN of the paper's Table 1: six 3×3 layers of 20 maps and a 4×4 one.
 
-    def __init__(self, in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> None:
-        in_channels, classes = whole(in_channels, "in_channels"), whole(classes, "classes")
+    >>> sum(p.numel() for p in Z2CNN().parameters())     # as the paper counts them
+    21570
+    """
+
+    def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
+        in_chans, num_classes = whole(in_chans, "in_chans"), whole(num_classes, "num_classes")
         body = [
-            _conv(in_channels if number == 1 else WIDTH, WIDTH, 3, has_bias(number))
+            _conv(in_chans if number == 1 else WIDTH, WIDTH, 3, has_bias(number))
             for number in range(1, 7)
         ]
-        last = _conv(WIDTH, classes, 4, bias=True)
-        super().__init__(in_channels, [*body, last], lambda: nn.BatchNorm2d(WIDTH), dropout)
+        last = _conv(WIDTH, num_classes, 4, bias=True)
+        norm = partial(nn.BatchNorm2d, WIDTH)
+        super().__init__(in_chans, num_classes, [*body, last], norm, dropout)
 
 
 def _conv(into: int, out: int, size: int, bias: bool) -> nn.Conv2d:
@@ -90,10 +99,4 @@ def _conv(into: int, out: int, size: int, bias: bool) -> nn.Conv2d:
     return conv
 
 
-def z2cnn(in_channels: int = 1, classes: int = 10, dropout: float = 0.0) -> Z2CNN:
-    """The plain CNN of the paper's Table 1, untrained.
-
-    >>> sum(p.numel() for p in z2cnn().parameters())
-    21570
-    """
-    return Z2CNN(in_channels, classes, dropout)
+z2cnn = register("z2cnn", Z2CNN)

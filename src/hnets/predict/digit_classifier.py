@@ -139,10 +139,7 @@ class DigitClassifier:
 
 
 def _trained(name: str) -> nn.Module:
-    try:
-        network = create_model(name, pretrained=True)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    if getattr(network, "in_channels", 0) != 1:
+    network = create_model(name, pretrained=True)
+    if network.in_chans != 1:
         raise InputError(f"expected a network that reads digits, such as {DEFAULT}, got {name}")
     return network

@@ -144,8 +144,8 @@ class EdgeDetector:
         orientation = self._orientation
 
         def network(x: Tensor) -> Tensor:
-            maps = self.model.features(x)
-            logits = self.model.answers(maps, x.shape[2], x.shape[3])
+            maps = self.model.forward_features(x)
+            logits = self.model.forward_head(maps, x.shape[2], x.shape[3])
             return torch.cat([logits[:, -1:].sigmoid(), orientation(maps[0])], dim=1)
 
         return OrientedEdges(*self._predict(network, _angles, image, name, scales))

@@ -247,7 +247,7 @@ def _input_streams(network: Network, given: StreamsLike | None) -> Streams:
         found = getattr(part, "in_streams", None)
         if isinstance(found, Streams):
             return found
-        channels = getattr(part, "in_channels", None)
+        channels = getattr(part, "in_chans", getattr(part, "in_channels", None))
         if isinstance(channels, int):
             return Streams(f"{channels}x0r")
     raise InputError(

@@ -16,8 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from hnets.errors import InputError
-from hnets.models import HNetMNIST, create_model
-from hnets.models import _weights as weights
+from hnets.models import HNetMNIST, create_model, list_models
 from hnets.nn import HConv2d
 from hnets.predict.ink import find_ink
 
@@ -53,7 +52,7 @@ def find_network(given: str) -> Network:
     """
     if ":" in given:
         return Network(given, _users(given), trained=True)
-    trained = given in weights.available()
+    trained = given in list_models(pretrained=True)
     try:
         with torch.random.fork_rng(devices=[]):  # the same random weights each time
             torch.manual_seed(0)
@@ -73,7 +72,7 @@ def model_input(module: nn.Module, picture: Image.Image, size: int, name: str) -
     Others take it in grey or in colour, from 0 to 1, with ``size`` pixels along the longer side at
     most. ``name`` is what an error calls the picture.
     """
-    if isinstance(module, HNetMNIST) and module.in_channels == 1:
+    if isinstance(module, HNetMNIST) and module.in_chans == 1:
         return torch.from_numpy(find_ink(picture, name).digit())[None, None]
     channels = _channels(module)
     image = picture.convert("L" if channels == 1 else "RGB")

@@ -15,12 +15,11 @@ from rich.console import Console
 from hnets.data.bsds import Photo, photos
 from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
-from hnets.models import create_model
+from hnets.models import load
 from hnets.models._hdsn import HDSN
 from hnets.predict import EdgeDetector
 from hnets.studies import results_store as store
 from hnets.studies.results_store import Result
-from hnets.train import Recipe
 from hnets.train.result import WEIGHTS, summarise
 
 __all__ = ["SUPPRESSIONS", "score_results"]
@@ -51,11 +50,10 @@ def score_results(
     scored = {}
     for name, result in results.items():
         if "scores" not in result:
-            recipe = Recipe.from_dict(result["recipe"])
             for seed in result["seeds"]:
                 folder = out / name / f"seed-{seed['seed']}"
                 console.print(f"scoring {name}, seed {seed['seed']}", highlight=False)
-                seed["scores"] = _score(_load(recipe, folder), folder, device, thresholds, console)
+                seed["scores"] = _score(_load(folder), folder, device, thresholds, console)
             result["scores"] = _summary(result["seeds"])
             result["thresholds"] = thresholds
             store.write(result, name, out)
@@ -63,15 +61,10 @@ def score_results(
     return scored
 
 
-def _load(recipe: Recipe, folder: Path) -> torch.nn.Module:
-    from safetensors.torch import load_file
-
-    model = create_model(recipe.model.name, **recipe.model.options)
-    path = folder / WEIGHTS
-    if not path.is_file():
+def _load(folder: Path) -> torch.nn.Module:
+    if not (folder / WEIGHTS).is_file():
         raise InputError(f"there are no trained weights in {folder}; train again with --train")
-    model.load_state_dict(load_file(path))
-    return model
+    return load(folder)
 
 
 def _score(

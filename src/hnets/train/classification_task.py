@@ -48,7 +48,7 @@ class Classification:
     @property
     def options(self) -> Mapping[str, Any]:
         """The channels of the images, and the number of classes."""
-        return {"in_channels": self.images.shape[1], "classes": self.classes}
+        return {"in_chans": self.images.shape[1], "num_classes": self.classes}
 
     def check(self, model: nn.Module) -> None:
         """Nothing: a network that was built with these options has an output for each class."""

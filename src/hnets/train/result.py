@@ -19,6 +19,8 @@ from torch import nn
 import hnets
 from hnets.errors import InputError
 from hnets.files import replacing
+from hnets.models import save
+from hnets.models._weights import WEIGHTS
 from hnets.train.distributed import Team
 
 if TYPE_CHECKING:
@@ -34,14 +36,12 @@ __all__ = [
     "commit",
     "mean_and_spread",
     "report",
-    "save_weights",
     "summarise",
     "versions",
     "write_json",
 ]
 
 RESULT = "result.json"
-WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
     run = results[0].run
     for result in results:
         if result.run.folder is not None and team.leads:
-            save_weights(result.model, result.run.folder / WEIGHTS)
+            save(result.model, result.run.folder / WEIGHTS)
     seeds: list[dict[str, Any]] = [
         {
             "seed": result.run.seed,
@@ -112,15 +112,6 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
     if team.leads and out is not None:
         write_json(content, out / RESULT)
     return content
-
-
-def save_weights(model: nn.Module, path: Path) -> None:
-    """Write a network's weights and statistics as safetensors."""
-    from safetensors.torch import save_file
-
-    tensors = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
-    with replacing(path) as part, torch.no_grad():
-        save_file(tensors, part)
 
 
 def summarise(values: Sequence[float]) -> dict[str, float]:

@@ -273,12 +273,8 @@ def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
         expect(value == needed, f"model.options.{key}", f"{needed}, as the data say", value)
     try:
         model = create_model(recipe.model.name, **{**task.options, **recipe.model.options})
-    except TypeError as error:
-        raise InputError(
-            f"[model] {recipe.model.name} does not fit {recipe.data.name}: {error}"
-        ) from None
-    except ValueError as error:
-        raise InputError(f"[model] {error}") from None
+    except InputError as error:
+        raise InputError(f"[model] for {recipe.data.name}: {error}") from None
     task.check(model)
     return model
 

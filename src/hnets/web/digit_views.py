@@ -13,8 +13,7 @@ from torch import Tensor
 
 from hnets.export import freeze
 from hnets.functional import rotate_pixels
-from hnets.models import _weights as weights
-from hnets.models import create_model
+from hnets.models import create_model, model_card
 from hnets.nn.kernel import HarmonicFilters
 from hnets.plan import Block, StreamPath
 from hnets.predict.digit_classifier import ANGLES
@@ -184,7 +183,7 @@ def _filters(bank: HarmonicFilters, number: str, block: Block, path: StreamPath)
 
 
 def _card(name: str) -> dict[str, Any]:
-    card = weights.describe(name)
+    card = model_card(name)
     recipe = card["recipe"]
     return {
         "name": name,

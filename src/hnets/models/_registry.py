@@ -1,0 +1,113 @@
+"""Networks by name: the registry, and what makes or loads a network that is in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from torch import nn
+
+from hnets.errors import InputError, suggest
+from hnets.models._weights import ModelConfig, fill, find, read, read_shipped, shipped
+from hnets.nn._checks import flag
+
+__all__ = ["create_model", "list_models", "load", "register"]
+
+P = ParamSpec("P")
+M = TypeVar("M", bound=nn.Module)
+
+_MODELS: dict[str, Callable[..., nn.Module]] = {}
+
+
+def register(name: str, build: Callable[P, M]) -> Callable[P, M]:
+    """The same maker of networks, known to `create_model`; its networks know how they were built.
+
+    Its arguments are the options of the model: values that JSON can hold.
+    """
+
+    @wraps(build, updated=())
+    def make(*args: P.args, **kwargs: P.kwargs) -> M:
+        model, bound = build(*args, **kwargs), signature(build).bind(*args, **kwargs)
+        bound.apply_defaults()
+        model.__dict__["config"] = ModelConfig(name, dict(bound.arguments))
+        return model
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = getattr(build, "func", build).__doc__  # a partial has one of its own
+    _MODELS[name] = make
+    return make
+
+
+def list_models(pretrained: bool = False) -> list[str]:
+    """Names for `create_model`: all models, or all weights that come with the package.
+
+    >>> list_models()[:3]
+    ['hdsn', 'hed', 'hed_low']
+    >>> list_models(pretrained=True)[:4]
+    ['hdsn', 'hed_low', 'hnet_fourier_base', 'hnet_fourier_base.pointing']
+    """
+    return shipped() if flag(pretrained, "pretrained") else sorted(_MODELS)
+
+
+def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Module:
+    """Build a network by its name, with options that are the arguments of `hnets.models` ``.name``.
+
+    A pretrained one has weights that come with the package, and the options they were trained with
+    unless others are given. Where a model has several, a tag says which: ``name.tag``. What cannot
+    be built is an `hnets.errors.InputError`, which is a `ValueError`.
+
+    >>> type(create_model("hnet_mnist", num_classes=5)).__name__
+    'HNetMNIST'
+    >>> create_model("hnet_fourier_base.pointing", pretrained=True).config.options["centre_of_mass"]
+    True
+    """
+    base, _, tag = name.partition(".")
+    if base not in _MODELS:
+        raise InputError(f"no model is called {name!r}{suggest(name, _MODELS)}")
+    known = signature(_MODELS[base]).parameters
+    for option in options:
+        if option not in known:
+            raise InputError(f"{base} has no option {option!r}{suggest(option, known)}")
+    weights = None
+    if flag(pretrained, "pretrained") or tag:
+        weights = read_shipped(name)
+        options = {**weights.config.options, **options}
+    try:
+        model = _MODELS[base](**options)
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+    if pretrained and weights is not None:
+        fill(model, weights, "; options that change shapes need pretrained=False")
+    return model
+
+
+def load(source: str | os.PathLike[str]) -> nn.Module:
+    """A trained network, ready for inference: by its name, from a file, or from a run's folder.
+
+    >>> load("hnet_mnist").config
+    ModelConfig(name='hnet_mnist', options={'in_chans': 1, 'num_classes': 10, 'rings': 'exact'})
+
+    Args:
+        source: weights that come with the package (``list_models(pretrained=True)``); a file that
+            `save` wrote; or a folder that `hnets train` wrote, such as ``runs/mine/seed-1``, or
+            ``runs/mine`` if it has one seed.
+    """
+    if isinstance(source, str) and (source in shipped() or _is_name(source)):
+        return create_model(source, pretrained=True).eval()
+    weights = read(find(source))
+    try:
+        model = create_model(weights.config.name, **weights.config.options)
+    except InputError as error:
+        raise InputError(f"{weights.path} holds no network of this hnets: {error}") from None
+    fill(model, weights)
+    return model.eval()
+
+
+def _is_name(source: str) -> bool:
+    """Whether a text can only be the name of a model, known or not."""
+    path = Path(source)
+    return path.name == source and path.suffix != ".safetensors" and not path.exists()
