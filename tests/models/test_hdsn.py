@@ -211,7 +211,7 @@ def test_other_angles_are_followed_within_a_quarter_and_a_third_better_than_by_a
 def test_inputs_that_are_no_pictures_are_refused(
     build: Callable[[], EdgeNetwork], shape: tuple[int, ...]
 ) -> None:
-    with pytest.raises(ValueError, match=r"expects pictures \(batch, 3, height, width\)") as caught:
+    with pytest.raises(ValueError, match=r"expects images \(batch, 3, height, width\)") as caught:
         build()(torch.rand(shape))
     assert type(build()).__name__ in str(caught.value)
     assert str(shape) in str(caught.value)

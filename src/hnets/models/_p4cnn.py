@@ -135,13 +135,14 @@ class P4CNN(SevenLayers):
     """
 
     def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
+        in_chans, num_classes = whole(in_chans, "in_chans"), whole(num_classes, "num_classes")
         body = [
             P4Conv2d(
                 in_chans if number == 1 else WIDTH, WIDTH, 3, has_bias(number), lift=number == 1
             )
             for number in range(1, 7)
         ]
-        last = P4Conv2d(WIDTH, whole(num_classes, "num_classes"), 4, pool=True)
+        last = P4Conv2d(WIDTH, num_classes, 4, pool=True)
         norm = partial(P4BatchNorm2d, WIDTH)
         super().__init__(in_chans, num_classes, [*body, last], norm, dropout)
 
@@ -157,6 +158,7 @@ class P4CNNPooling(SevenLayers):
     """
 
     def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
+        in_chans, num_classes = whole(in_chans, "in_chans"), whole(num_classes, "num_classes")
         body = [
             P4Conv2d(
                 in_chans if number == 1 else WIDTH_POOLED, WIDTH_POOLED, 3, has_bias(number),
@@ -164,7 +166,7 @@ class P4CNNPooling(SevenLayers):
             )
             for number in range(1, 7)
         ]  # fmt: skip
-        last = P4Conv2d(WIDTH_POOLED, whole(num_classes, "num_classes"), 4, lift=True, pool=True)
+        last = P4Conv2d(WIDTH_POOLED, num_classes, 4, lift=True, pool=True)
         norm = partial(nn.BatchNorm2d, WIDTH_POOLED)
         super().__init__(in_chans, num_classes, [*body, last], norm, dropout)
 
