@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hnets.data.image_file import ImageError, read_image
+from hnets.data.image_file import SUFFIXES, ImageError, read_image
 
 
 def gradient(width: int = 40, height: int = 30) -> Image.Image:
@@ -65,6 +65,26 @@ def test_an_animation_gives_its_first_frame(tmp_path: Path) -> None:
     path = tmp_path / "film.gif"
     frames[0].save(path, save_all=True, append_images=frames[1:])
     assert read_image(path).getpixel((3, 3)) == (0, 0, 255)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_format_is_read(tmp_path: Path, suffix: str) -> None:
+    image = gradient().convert("1" if suffix == ".pbm" else "RGB")
+    assert read_image(written(image, tmp_path / f"image{suffix}")).size == (40, 30)
+
+
+@pytest.mark.parametrize("name", ["image.eps", "image.png"])
+def test_formats_that_start_other_programs_are_refused(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subprocess.check_call", lambda *_, **__: pytest.fail("it ran a program"))
+    gradient().save(tmp_path / name, "EPS")
+    with pytest.raises(ImageError) as caught:
+        read_image(tmp_path / name)
+    assert str(caught.value) == (
+        f"{tmp_path / name} is not an image that can be read; "
+        "give a PNG, JPEG, WebP, GIF, BMP, TIFF or PPM file"
+    )
 
 
 def damaged(tmp_path: Path, kind: str) -> Path:

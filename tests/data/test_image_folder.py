@@ -131,7 +131,7 @@ def test_classes_without_a_readable_image_are_refused(tmp_path: Path) -> None:
         data.load(tmp_path)
     for path in (tmp_path / "train" / "red").iterdir():
         path.write_bytes(b"damaged")
-    with pytest.raises(InputError, match=r"has no images \(.*is not an image .*\); give a fold"):
+    with pytest.raises(InputError, match=r"has no images \(.*is not an image .*\); give PNG, JPEG"):
         data.load(tmp_path)
 
 

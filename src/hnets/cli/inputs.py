@@ -9,10 +9,8 @@ from pathlib import Path
 
 from hnets.errors import InputError
 
-__all__ = ["STDIN", "SUFFIXES", "find_all", "find_images", "output_names"]
+__all__ = ["STDIN", "find_all", "find_images", "output_names"]
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".gif", ".bmp")
-"""The endings of the files of a folder that are read as images."""
 STDIN = "-"
 
 
@@ -40,6 +38,8 @@ def find_images(text: str, skip: Sequence[str] = ()) -> Iterator[Path]:
     The files of a folder come in the order of their names, without hidden ones and those whose
     names end in one of ``skip``.
     """
+    from hnets.data.image_file import SUFFIXES
+
     path = Path(text)
     if path.is_dir():
         images = [

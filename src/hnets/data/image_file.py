@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,8 +15,21 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from hnets.errors import InputError
 
-__all__ = ["ImageError", "centre_crop", "eight_bits", "read_image"]
+__all__ = [
+    "FORMATS", "SUFFIXES", "ImageError", "centre_crop", "eight_bits", "format_names", "read_image",
+]  # fmt: skip
 
+FORMATS = {
+    "PNG": (".png",),
+    "JPEG": (".jpg", ".jpeg"),
+    "WebP": (".webp",),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
+    "PPM": (".ppm", ".pgm", ".pbm"),
+}
+"""The formats that are read, and their suffixes; for others Pillow may start another program."""
+SUFFIXES = tuple(itertools.chain(*FORMATS.values()))
 SMALLEST = 16
 LARGEST = 89_478_485
 """Pixels from which on Pillow warns of a decompression bomb."""
@@ -25,6 +40,16 @@ class ImageError(InputError):
     """A file that cannot be used as an image, and why."""
 
 
+def format_names(formats: Iterable[str] = FORMATS) -> str:
+    """The names of formats, for a sentence.
+
+    >>> format_names(["PNG", "JPEG", "GIF"])
+    'PNG, JPEG or GIF'
+    """
+    *names, last = formats
+    return f"{', '.join(names)} or {last}"
+
+
 def read_image(
     source: str | os.PathLike[str] | BinaryIO,
     smallest: int = SMALLEST,
@@ -33,12 +58,11 @@ def read_image(
 ) -> Image.Image:
     """A file as an RGB image, or an `ImageError` that says in one line what is wrong with it.
 
-    Any format that Pillow reads: the camera's orientation is applied, transparency is laid on
-    white, and images of 16 or 32 bits are stretched from their darkest to their brightest value.
-    Of an animation, the first frame.
+    The camera's orientation is applied, transparency is laid on white, and images of 16 or 32 bits
+    are stretched from their darkest to their brightest value. Of an animation, the first frame.
 
     Args:
-        source: a path, or a file that is open for reading and can seek.
+        source: the path of a file in one of `FORMATS`, or such a file, open and seekable.
         smallest: pixels that either side must have.
         largest: pixels that the whole may have; Pillow itself allows no more than twice `LARGEST`.
         name: what an error calls it; by default the path.
@@ -49,13 +73,14 @@ def read_image(
     if isinstance(source, Path) and source.is_dir():
         raise ImageError(f"{name} is a folder; give one image in it")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd metadata, and of bombs within the limit
-            with Image.open(source) as opened:
-                _check_size(name, opened, smallest, largest)
-                opened.load()
-                ImageOps.exif_transpose(opened, in_place=True)
-                image = eight_bits(opened)
+        with (
+            warnings.catch_warnings(action="ignore"),  # odd metadata, bombs within the limit
+            Image.open(source, formats=tuple(FORMATS)) as opened,
+        ):
+            _check_size(name, opened, smallest, largest)
+            opened.load()
+            ImageOps.exif_transpose(opened, in_place=True)
+            return eight_bits(opened)
     except ImageError:
         raise
     except FileNotFoundError:
@@ -63,8 +88,9 @@ def read_image(
     except PermissionError:
         raise ImageError(f"{name} may not be read; check its permissions") from None
     except UnidentifiedImageError:
-        what = "is not an image that can be read" if _size(source) else "is empty"
-        raise ImageError(f"{name} {what}; give a PNG, JPEG, TIFF, WebP or GIF file") from None
+        size = source.stat().st_size if isinstance(source, Path) else source.seek(0, os.SEEK_END)
+        what = "is not an image that can be read" if size else "is empty"
+        raise ImageError(f"{name} {what}; give a {format_names()} file") from None
     except Image.DecompressionBombError:
         raise _too_large(name, largest) from None
     except Exception as error:  # decoders of damaged files raise anything
@@ -72,7 +98,6 @@ def read_image(
         raise ImageError(
             f"{name} is damaged or cut short ({reason}); save it again from its source"
         ) from error
-    return image
 
 
 def _check_size(name: str, image: Image.Image, smallest: int, largest: int) -> None:
@@ -89,10 +114,6 @@ def _too_large(name: str, largest: int) -> ImageError:
     return ImageError(
         f"{name} has more than {largest // 10**6} million pixels; make it smaller first"
     )
-
-
-def _size(source: Path | BinaryIO) -> int:
-    return source.stat().st_size if isinstance(source, Path) else source.seek(0, os.SEEK_END)
 
 
 def centre_crop(image: Image.Image) -> Image.Image:
@@ -121,7 +142,8 @@ def _stretched(values: NDArray[Any]) -> NDArray[np.uint8]:
     """From the lowest to the highest finite value, in strips: the image may be large."""
     rows = max(1, _STRIP // values.shape[1])
     strips = [slice(top, top + rows) for top in range(0, len(values), rows)]
-    ends = [end for strip in strips for end in _ends(values[strip])]
+    finite = (values[strip][np.isfinite(values[strip])] for strip in strips)
+    ends = [float(end) for part in finite if part.size for end in (part.min(), part.max())]
     if not ends:
         raise ValueError("it holds no finite value")
     low, high = min(ends), max(ends)
@@ -130,8 +152,3 @@ def _stretched(values: NDArray[Any]) -> NDArray[np.uint8]:
         part = np.where(np.isfinite(values[strip]), values[strip], low) - low
         stretched[strip] = (part * (255 / max(high - low, 1e-30))).round()
     return stretched
-
-
-def _ends(values: NDArray[Any]) -> list[float]:
-    finite = values[np.isfinite(values)]
-    return [float(finite.min()), float(finite.max())] if finite.size else []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hnets.data.dataset import Dataset
-from hnets.data.image_file import ImageError, read_image
+from hnets.data.image_file import SUFFIXES, ImageError, format_names, read_image
 from hnets.errors import InputError
 
 __all__ = ["fit", "read_folder"]
@@ -48,7 +48,7 @@ def read_folder(folder: Path, split: str, size: int = 28, channels: int = 1) -> 
             left_out.append(str(error))
     if not images:
         why = f" ({left_out[0]})" if left_out else ""
-        raise InputError(f"{folder} has no images{why}; give a folder with PNG or JPEG files")
+        raise InputError(f"{folder} has no images{why}; give {format_names()} files")
     if absent := sorted(set(range(len(classes))) - set(labels)):
         raise InputError(
             f"{folder} has no image of {classes[absent[0]]!r} that can be read for {split}; add "
@@ -120,11 +120,10 @@ def _folders(folder: Path) -> list[str]:
 
 def _files(folder: Path) -> tuple[list[Path], list[Path]]:
     """The images of a folder and its other files, in an order that no file system changes."""
-    suffixes = Image.registered_extensions()
     visible = [p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")]
     visible.sort(key=lambda path: path.name)
-    images = [path for path in visible if path.suffix.lower() in suffixes]
-    return images, [path for path in visible if path.suffix.lower() not in suffixes]
+    images = [path for path in visible if path.suffix.lower() in SUFFIXES]
+    return images, [path for path in visible if path.suffix.lower() not in SUFFIXES]
 
 
 def _split_folder(folder: Path, part: str, splits: list[str], classes: list[str]) -> Path:

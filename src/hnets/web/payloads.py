@@ -12,12 +12,12 @@ from fastapi import HTTPException
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, UnidentifiedImageError
 
-from hnets.data.image_file import read_image
+from hnets.data.image_file import FORMATS, format_names, read_image
 
 __all__ = ["Complex", "base64_png", "drawing", "encoded", "png", "quantised", "sample", "uploaded"]
 
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
-"""What browsers send. Pillow reads more formats, some of them by starting other programs."""
+BROWSER_FORMATS = [name for name in FORMATS if name not in ("TIFF", "PPM")]
+"""The formats that browsers show, too."""
 PIXELS = 24_000_000
 SCANS = 100
 """Of a progressive JPEG; cameras write ten. A small file can have thousands, each as slow to decode
@@ -31,12 +31,13 @@ def uploaded(data: bytes, pixels: int = PIXELS) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
+            with Image.open(io.BytesIO(data), formats=BROWSER_FORMATS) as opened:
                 width, height, kind = *opened.size, opened.format
     except Image.DecompressionBombError:
         width, height, kind = pixels, pixels, None
     except UnidentifiedImageError:
-        raise HTTPException(415, "this is not a PNG, JPEG, WebP, GIF or BMP image") from None
+        names = format_names(BROWSER_FORMATS)
+        raise HTTPException(415, f"this is not a {names} image") from None
     except Exception:  # decoders raise exceptions of any type on damaged files
         raise HTTPException(400, "this image is damaged; save it again from its source") from None
     if width * height > pixels:
