@@ -2,6 +2,7 @@
 
 import functools
 import io
+import os
 import re
 import sys
 from pathlib import Path
@@ -258,6 +259,10 @@ def damaged(name: str) -> None:
         Image.new("1", (14000, 14000)).save(path)
     elif name == "nothing":
         path.mkdir()
+    elif name == "loop.png":
+        path.symlink_to(path)
+    elif name == "pipe.png":
+        os.mkfifo(path)
 
 
 @pytest.mark.parametrize(
@@ -270,6 +275,9 @@ def damaged(name: str) -> None:
         ("bomb.png", r"bomb\.png has more than 178 million pixels; make it smaller first"),
         ("nothing", "there is no image in the folder nothing; expected files that end in .png"),
         ("no*.gif", r"there is no file like no\*\.gif; give the path of an image"),
+        ("loop.png", r"loop\.png cannot be read \(Too many levels of symbolic links\)"),
+        ("pipe.png", r"pipe\.png is not a regular file"),
+        ("x" * 300, "there is no file x+; give the path of an image"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_the_others_are_done(

@@ -1,6 +1,9 @@
 """Reading image files of every kind."""
 
+import errno
 import io
+import os
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +132,58 @@ def test_what_is_wrong_with_an_image_is_one_line(
     with pytest.raises(ImageError, match=message) as caught:
         read_image(damaged(tmp_path, kind))
     assert "\n" not in str(caught.value)
+
+
+def special(tmp_path: Path, kind: str) -> Path:
+    path = tmp_path / f"{kind}.png"
+    if kind == "pipe":
+        os.mkfifo(path)  # to open it would wait for a writer
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "below a file":
+        tmp_path.joinpath("file").touch()
+        path = tmp_path / "file" / "image.png"
+    return {"device": Path("/dev/zero"), "NUL": Path("\0.png"), "long": Path("x" * 300)}.get(
+        kind, path
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs the special files of POSIX systems")
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("pipe", "is not a regular file"),
+        ("socket", "is not a regular file"),
+        ("device", "is not a regular file"),
+        ("loop", r"cannot be read \(Too many levels of symbolic links\)"),
+        ("long", r"cannot be read \(File name too long\)"),
+        ("below a file", r"cannot be read \(Not a directory\)"),
+        ("NUL", r"cannot be read \(.*null byte\)"),
+    ],
+)
+def test_only_regular_files_are_opened(
+    tmp_path: Path, kind: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("it was opened"))
+    monkeypatch.chdir(tmp_path)  # paths of sockets are short
+    with pytest.raises(ImageError, match=message) as caught:
+        read_image(special(Path(), kind))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_without_permission_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object, **__: object) -> None:  # as chmod cannot deny a file to root
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    path = written(gradient(), tmp_path / "image.png")
+    monkeypatch.setattr(Image, "open", denied)
+    with pytest.raises(ImageError, match=r"image\.png cannot be read \(Permission denied\)$"):
+        read_image(path)
 
 
 def test_limits_are_those_of_the_arguments(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
@@ -21,11 +22,11 @@ def find_all(
 
     ``complain`` is called with what is wrong with those.
     """
-    paths, wrong = dict[Path, Path](), 0
+    paths, wrong = dict[str, Path](), 0
     for text in inputs:
         try:
             for path in find_images(text, skip):
-                paths.setdefault(path.resolve(), path)
+                paths.setdefault(os.path.realpath(path), path)
         except InputError as error:
             complain(str(error))
             wrong += 1
@@ -41,7 +42,7 @@ def find_images(text: str, skip: Sequence[str] = ()) -> Iterator[Path]:
     from hnets.data.image_file import SUFFIXES
 
     path = Path(text)
-    if path.is_dir():
+    if os.path.isdir(path):  # False for a name that is too long, where pathlib raises
         images = [
             file
             for file in sorted(path.iterdir())
@@ -55,7 +56,7 @@ def find_images(text: str, skip: Sequence[str] = ()) -> Iterator[Path]:
                 f"{', '.join(SUFFIXES)}"
             )
         yield from images
-    elif text == STDIN or path.exists():
+    elif text == STDIN or os.path.lexists(path):
         yield path
     elif glob.has_magic(text):
         matches = [Path(match) for match in sorted(glob.glob(text, recursive=True))]
@@ -72,12 +73,12 @@ def output_names(paths: Sequence[Path], folder: Path, endings: Sequence[str]) ->
     No two are the same, also on file systems that ignore case, and none with one of the endings is
     the name of an input.
     """
-    inputs = {str(path.resolve()).casefold() for path in paths}
+    inputs = {os.path.realpath(path).casefold() for path in paths}
     taken, names = set[str](), list[str]()
     for path in paths:
         stem = "stdin" if str(path) == STDIN else path.stem
         for name in chain([stem, path.name], (f"{stem}-{number}" for number in count(2))):
-            files = [str((folder / f"{name}{ending}").resolve()).casefold() for ending in endings]
+            files = [os.path.realpath(folder / f"{name}{ending}").casefold() for ending in endings]
             if name.casefold() not in taken and not inputs.intersection(files):
                 break
         taken.add(name.casefold())

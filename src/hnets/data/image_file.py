@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -62,16 +63,14 @@ def read_image(
     are stretched from their darkest to their brightest value. Of an animation, the first frame.
 
     Args:
-        source: the path of a file in one of `FORMATS`, or such a file, open and seekable.
+        source: the path of a regular file in one of `FORMATS`, or such a file, open and seekable.
         smallest: pixels that either side must have.
         largest: pixels that the whole may have; Pillow itself allows no more than twice `LARGEST`.
         name: what an error calls it; by default the path.
     """
-    if isinstance(source, str | os.PathLike):
-        source = Path(source)
     name = name or str(source)
-    if isinstance(source, Path) and source.is_dir():
-        raise ImageError(f"{name} is a folder; give one image in it")
+    if isinstance(source, str | os.PathLike):
+        source = _regular_file(Path(source), name)
     try:
         with (
             warnings.catch_warnings(action="ignore"),  # odd metadata, bombs within the limit
@@ -83,10 +82,6 @@ def read_image(
             return eight_bits(opened)
     except ImageError:
         raise
-    except FileNotFoundError:
-        raise ImageError(f"there is no file {name}; give the path of an image") from None
-    except PermissionError:
-        raise ImageError(f"{name} may not be read; check its permissions") from None
     except UnidentifiedImageError:
         size = source.stat().st_size if isinstance(source, Path) else source.seek(0, os.SEEK_END)
         what = "is not an image that can be read" if size else "is empty"
@@ -94,10 +89,28 @@ def read_image(
     except Image.DecompressionBombError:
         raise _too_large(name, largest) from None
     except Exception as error:  # decoders of damaged files raise anything
+        if isinstance(error, OSError) and error.strerror:
+            raise ImageError(f"{name} cannot be read ({error.strerror})") from None
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ImageError(
             f"{name} is damaged or cut short ({reason}); save it again from its source"
         ) from error
+
+
+def _regular_file(path: Path, name: str) -> Path:
+    """The path, if it is of a regular file: to open a pipe may wait for ever."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise ImageError(f"there is no file {name}; give the path of an image") from None
+    except (OSError, ValueError) as error:  # a loop of links, a name too long or with a NUL
+        reason = getattr(error, "strerror", None) or error
+        raise ImageError(f"{name} cannot be read ({reason})") from None
+    if stat.S_ISDIR(mode):
+        raise ImageError(f"{name} is a folder; give one image in it")
+    if not stat.S_ISREG(mode):
+        raise ImageError(f"{name} is not a regular file, but a pipe or device; give an image file")
+    return path
 
 
 def _check_size(name: str, image: Image.Image, smallest: int, largest: int) -> None:
