@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +133,26 @@ def test_what_is_wrong_with_an_image_is_one_line(
     with pytest.raises(ImageError, match=message) as caught:
         read_image(damaged(tmp_path, kind))
     assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_tiff_prints_nothing_itself(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (80, 80, 3), dtype=np.uint8)
+    path = written(Image.fromarray(noise), tmp_path / "noise.tif", compression="tiff_lzw")
+    content = bytearray(path.read_bytes())
+    content[20:-250:37] = bytes(len(content[20:-250:37]))
+    path.write_bytes(content)
+
+    def read() -> None:
+        with pytest.raises(ImageError, match=r"noise\.tif is damaged or cut short"):
+            read_image(path)
+
+    with ThreadPoolExecutor(4) as pool:
+        for task in [pool.submit(read) for _ in range(8)]:
+            task.result()
+    os.write(2, b"restored")
+    assert capfd.readouterr() == ("", "restored")
 
 
 def special(tmp_path: Path, kind: str) -> Path:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import stat
+import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -35,6 +37,7 @@ SMALLEST = 16
 LARGEST = 89_478_485
 """Pixels from which on Pillow warns of a decompression bomb."""
 _STRIP = 2**20
+_stderr_lock = threading.Lock()  # two threads that restore it in turn would leave it discarded
 
 
 class ImageError(InputError):
@@ -77,7 +80,8 @@ def read_image(
             Image.open(source, formats=tuple(FORMATS)) as opened,
         ):
             _check_size(name, opened, smallest, largest)
-            opened.load()
+            with _libtiff_silent() if opened.format == "TIFF" else nullcontext():
+                opened.load()
             ImageOps.exif_transpose(opened, in_place=True)
             return eight_bits(opened)
     except ImageError:
@@ -111,6 +115,23 @@ def _regular_file(path: Path, name: str) -> Path:
     if not stat.S_ISREG(mode):
         raise ImageError(f"{name} is not a regular file, but a pipe or device; give an image file")
     return path
+
+
+@contextmanager
+def _libtiff_silent() -> Iterator[None]:
+    """Discard what libtiff itself writes on file descriptor 2 about damaged files."""
+    with _stderr_lock, open(os.devnull, "wb") as null:
+        try:
+            stderr = os.dup(2)
+        except OSError:  # it is closed
+            yield
+            return
+        os.dup2(null.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def _check_size(name: str, image: Image.Image, smallest: int, largest: int) -> None:
