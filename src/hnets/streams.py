@@ -186,8 +186,16 @@ class Streams:
 
     # Acting ----------------------------------------------------------------------------------
 
-    def check(self, x: Tensor, who: str) -> None:
-        """Raise unless ``x`` is a floating-point tensor with these channels in dimension 1."""
+    def check(self, x: Tensor, who: str, dims: int | None = None) -> None:
+        """Raise unless ``x`` is a floating-point tensor with these channels in dimension 1.
+
+        ``dims=4`` also asks for ``(batch, channels, height, width)``.
+        """
+        if dims is not None and x.dim() != dims:
+            raise ValueError(
+                f"{who} expects an input of shape (batch, channels, height, width), "
+                f"got {tuple(x.shape)}"
+            )
         if x.dim() < 2 or x.shape[1] != self.channels:
             raise ValueError(
                 f"{who} expects {self} = {self.channels} channels in dimension 1, "

@@ -1,7 +1,10 @@
 """HConv2d against a slow reference in complex numbers, its parameters, its kernels, its errors."""
 
 import math
+import sys
 from itertools import product
+from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+import hnets
 from hnets import Streams
 from hnets import nn as hnn
 from hnets.basis import Rings, harmonic_basis
@@ -52,12 +56,15 @@ def correlate(field: Tensor, kernel: Tensor, layer: hnn.HConv2d) -> Tensor:
         functional.pad(p, (across, across, down, down), mode) for p in (field.real, field.imag)
     )
     field = torch.complex(*parts)
-    reach = layer.dilation * (layer.kernel_size - 1)
-    height, width = field.shape[2] - reach, field.shape[3] - reach
+    height, width = (
+        side - step * (layer.kernel_size - 1)
+        for side, step in zip(field.shape[2:], layer.dilation, strict=True)
+    )
+    jump, leap = layer.stride
     total: Tensor | float = 0.0
     for i, j in product(range(layer.kernel_size), repeat=2):
-        top, left = i * layer.dilation, j * layer.dilation
-        seen = field[:, :, top : top + height : layer.stride, left : left + width : layer.stride]
+        top, left = i * layer.dilation[0], j * layer.dilation[1]
+        seen = field[:, :, top : top + height : jump, left : left + width : leap]
         total = total + torch.einsum("oi,bihw->bohw", kernel[:, :, i, j], seen)
     return total
 
@@ -122,8 +129,8 @@ LAYOUTS = ["2x0r", "2x0", "1x0 + 1x1", "2x0r + 2x1 + 2x-2", "1x0 + 1x1 + 3x0 + 2
     share=st.booleans(),
     conjugate=st.booleans(),
     combine=st.sampled_from(["sum", "stack", "max"]),
-    stride=st.integers(1, 2),
-    dilation=st.integers(1, 2),
+    stride=st.sampled_from([1, 2, (2, 1), (1, 3)]),
+    dilation=st.sampled_from([1, 2, (1, 2)]),
     padding=st.sampled_from([0, 2, (1, 3)]),
     padding_mode=st.sampled_from(["zeros", "reflect"]),
 )
@@ -476,20 +483,24 @@ def test_a_path_that_no_ring_carries_is_left_out_and_the_others_stay() -> None:
     [
         ({"kernel_size": 0}, "kernel_size is a whole number from 1, got 0"),
         ({"kernel_size": 2.5}, "kernel_size is a whole number from 1, got 2.5"),
-        ({"kernel_size": (5, 5)}, r"kernel_size is a whole number from 1, got \(5, 5\)"),
+        ({"kernel_size": (5, 3)}, r"kernel_size is one number for both sides.* got \(5, 3\)"),
+        ({"kernel_size": (5, 5, 5)}, r"kernel_size is a whole number from 1, got \(5, 5, 5\)"),
         ({"kernel_size": "five"}, "kernel_size is a whole number from 1, got 'five'"),
         ({"kernel_size": None}, "kernel_size is a whole number from 1, got None"),
-        ({"stride": 0}, "stride is a whole number from 1, got 0"),
-        ({"stride": 2.0}, "stride is a whole number from 1, got 2.0"),
-        ({"stride": (2, 2)}, r"stride is a whole number from 1, got \(2, 2\)"),
-        ({"dilation": -1}, "dilation is a whole number from 1, got -1"),
-        ({"padding": "valid"}, "padding is .* got 'valid'"),
+        ({"stride": 0}, "stride is a whole number from 1 or a pair of them, got 0"),
+        ({"stride": 2.0}, "stride is .* got 2.0"),
+        ({"stride": (2, 0)}, r"stride is .* got \(2, 0\)"),
+        ({"dilation": -1}, "dilation is .* got -1"),
+        ({"padding": "valid"}, "padding is \"same\", a whole number from 0 .* got 'valid'"),
         ({"padding": -1}, "padding is .* got"),
         ({"padding": (1, 2, 3)}, r"padding is .* got \(1, 2, 3\)"),
         ({"padding": 1.5}, "padding is .* got 1.5"),
         ({"padding": (1, 1.5)}, r"padding is .* got \(1, 1.5\)"),
         ({"padding": None}, "padding is .* got None"),
         ({"kernel_size": 4, "padding": "same"}, 'padding="same" needs an odd kernel_size, got 4'),
+        ({"bias": True}, "no bias, because a constant .* would not rotate with the image"),
+        ({"bias": 1}, "bias is True or False"),
+        ({"groups": 2}, "groups=1 only, because filters are shared .* got groups=2"),
         ({"padding_mode": "circular"}, "padding_mode is .* got 'circular'"),
         ({"rings": "square"}, "rings are .* got 'square'"),
         ({"phase": "spiral"}, "phase is .* got 'spiral'"),
@@ -500,9 +511,43 @@ def test_a_path_that_no_ring_carries_is_left_out_and_the_others_stay() -> None:
     ],
 )
 def test_bad_arguments_are_named(options: dict[str, object], message: str) -> None:
-    given = {"in_streams": "1x0r", "out_streams": "2x0 + 2x1", "kernel_size": 5} | options
+    arguments = {"in_streams": "1x0r", "out_streams": "2x0 + 2x1", "kernel_size": 5} | options
     with pytest.raises(ValueError, match=message):
-        hnn.HConv2d(**given)
+        hnn.HConv2d(**arguments)
+
+
+def test_arguments_are_numbers_or_pairs_as_in_torch() -> None:
+    torch.manual_seed(1)
+    pairs = hnn.HConv2d(
+        "1x0r", "2x1", (5, 5), stride=(2, 2), padding=(1, 1), dilation=(2, 2), groups=1, bias=False
+    )
+    numbers = hnn.HConv2d("1x0r", "2x1", 5, stride=2, padding=1, dilation=2)
+    numbers.load_state_dict(pairs.state_dict())
+    x = torch.randn(1, 1, 14, 15)
+    assert torch.equal(pairs(x), numbers(x))
+    uneven = hnn.HConv2d("1x0r", "2x1", 5, stride=(2, 1), padding="same", dilation=(1, 2)).eval()
+    assert uneven.padding == (2, 4)
+    assert uneven(x).shape == (1, 4, 7, 15)
+    torch.testing.assert_close(hnets.freeze(uneven)(x), uneven(x))
+    assert hnets.export.program(uneven, (1, 1, 14, 15)).module()(x).shape == (1, 4, 7, 15)
+    assert hnets.cost(uneven, (1, 14, 15)).multiplications == 25 * 4 * 7 * 15
+
+
+def test_a_forward_pass_is_a_short_walk() -> None:
+    """Through five files of the package: the layer, its filters, streams, assembly, reference."""
+    layer, x = hnn.HConv2d("1x0r", "2x0 + 2x1", 5), torch.randn(1, 1, 9, 9)
+    package, files = str(Path(hnets.__file__).parent), set()
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            files.add(frame.f_code.co_filename.removeprefix(package))
+
+    sys.setprofile(profile)
+    try:
+        layer(x)
+    finally:
+        sys.setprofile(None)
+    assert 1 <= len(files) <= 5, sorted(files)
 
 
 @pytest.mark.parametrize(
@@ -522,4 +567,4 @@ def test_bad_input_is_named(x: Tensor, error: type[Exception], message: str) -> 
 
 def test_prints_its_arguments() -> None:
     text = repr(hnn.HConv2d("3x0r", BOTH, 5, stride=2))
-    assert "3x0r -> 8x0 + 8x1, kernel_size=5, stride=2" in text
+    assert "3x0r -> 8x0 + 8x1, kernel_size=5, stride=(2, 2)" in text

@@ -320,7 +320,7 @@ def test_blur_keeps_a_constant() -> None:
     torch.testing.assert_close(y, torch.ones(1, 1, 4, 4, dtype=torch.float64), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, None, "two", (2, 2), True])
+@pytest.mark.parametrize("value", [0, -1, 1.5, None, "two", (2, 2, 2), True])
 def test_sampling_names_a_bad_factor(value: object) -> None:
     for make, name in (
         (hnn.HAvgPool2d, "kernel_size"),

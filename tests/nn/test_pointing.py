@@ -45,7 +45,7 @@ def test_the_direction_of_the_mass_is_right_and_up_and_of_order_1() -> None:
     assert black.grad.isfinite().all()
 
 
-def test_a_direction_for_another_number_of_pictures_is_refused() -> None:
+def test_a_direction_for_another_number_of_images_is_refused() -> None:
     bias = hnn.PointingBias("1x0r + 1x1", dtype=torch.float64)
     assert bias.weight.dtype == torch.float64
     with pytest.raises(ValueError, match=r"of shape \(3, 2\), .*got \(2, 2\)"):
@@ -53,13 +53,13 @@ def test_a_direction_for_another_number_of_pictures_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 8), (1, 2, 3, 8, 8)])
-def test_what_is_no_batch_of_pictures_is_refused(shape: tuple[int, ...]) -> None:
+def test_what_is_no_batch_of_images_is_refused(shape: tuple[int, ...]) -> None:
     said = rf"shape \(batch, channels, height, width\), got {re.escape(str(shape))}"
     with pytest.raises(ValueError, match=f"PointingBias expects an input of {said}"):
         hnn.PointingBias("1x0r + 1x1")(torch.zeros(shape), torch.rand(shape[0], 2))
     net = hnets.models.hnet_fourier_tiny(centre_of_mass=True)
     for find in (F.centre_of_mass, F.mass_direction, net):
-        with pytest.raises(ValueError, match=f"a centre of mass is that of pictures of {said}"):
+        with pytest.raises(ValueError, match=f"a centre of mass needs images of {said}"):
             find(torch.zeros(shape))
 
 

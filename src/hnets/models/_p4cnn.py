@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from hnets.models._registry import register
 from hnets.models._z2cnn import SevenLayers, has_bias
-from hnets.nn._checks import rank, whole
+from hnets.nn._checks import image, whole
 
 __all__ = [
     "P4CNN",
@@ -91,7 +91,7 @@ class P4Conv2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels · orientations, height, width)``."""
-        rank(x, "P4Conv2d")
+        image(x, "P4Conv2d")
         if x.shape[1] != self.in_channels * self.orientations:
             raise ValueError(
                 f"P4Conv2d expects {self.in_channels}·{self.orientations} channels, "

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hnets import nn as hnn
 from hnets.models._registry import register
-from hnets.nn._checks import picture, probability, whole
+from hnets.nn._checks import image, probability, whole
 
 __all__ = ["Z2CNN", "SevenLayers", "has_bias", "z2cnn"]
 
@@ -58,7 +58,7 @@ class SevenLayers(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
         who = type(self).__name__
-        picture(x, who)
+        image(x, who)
         if x.shape[1] != self.in_chans or x.shape[2] < SMALLEST or x.shape[3] < SMALLEST:
             raise ValueError(
                 f"{who} expects images (batch, {self.in_chans}, height, width) of at least "

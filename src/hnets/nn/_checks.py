@@ -1,26 +1,51 @@
-"""What layers ask of their arguments and inputs, said in one way."""
+"""Checks of the arguments and inputs of layers, with one wording for all."""
 
 from __future__ import annotations
 
 import operator
-from typing import SupportsIndex
+from typing import Any
 
 from torch import Tensor
 
 from hnets.streams import Stream, Streams, StreamsLike
 
-__all__ = ["flag", "highest_order", "picture", "probability", "rank", "whole"]
+__all__ = ["flag", "highest_order", "image", "pair", "probability", "square", "whole"]
 
 
-def whole(value: SupportsIndex, name: str) -> int:
+def whole(value: Any, name: str) -> int:
     """The value of an argument that counts something, such as pixels or classes."""
-    try:
-        number = 0 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
+    if not _counts(value, 1):
         raise ValueError(f"{name} is a whole number from 1, got {value!r}")
-    return number
+    return operator.index(value)
+
+
+def pair(value: Any, name: str, least: int = 1, other: str = "") -> tuple[int, int]:
+    """The values for height and width of an argument that is one number for both, or two."""
+    values = value if isinstance(value, tuple | list) else (value, value)
+    if len(values) != 2 or not all(_counts(each, least) for each in values):
+        raise ValueError(
+            f"{name} is {other}a whole number from {least} or a pair of them, got {value!r}"
+        )
+    return operator.index(values[0]), operator.index(values[1])
+
+
+def square(value: Any, name: str) -> int:
+    """The length of a side; a pair of equal ones is accepted, as in torch."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        if value[0] != value[1]:
+            raise ValueError(
+                f"{name} is one number for both sides: a rectangle rotated by 90 degrees is "
+                f"another one, got {value!r}"
+            )
+        value = value[0]
+    return whole(value, name)
+
+
+def _counts(value: Any, least: int) -> bool:
+    try:
+        return not isinstance(value, bool) and operator.index(value) >= least
+    except TypeError:
+        return False
 
 
 def flag(value: object, name: str) -> bool:
@@ -31,37 +56,35 @@ def flag(value: object, name: str) -> bool:
 
 
 def probability(value: object, name: str) -> float:
-    """The value of an argument that says how often something is left out."""
+    """The value of an argument that is the probability to drop something."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
         raise ValueError(f"{name} is a probability from 0 up to but not including 1, got {value!r}")
     return value
 
 
-def rank(x: Tensor, who: str) -> None:
-    """Raise unless ``x`` is ``(batch, channels, height, width)``."""
+def image(x: Tensor, who: str) -> None:
+    """Raise unless ``x`` is ``(batch, channels, height, width)`` in floating point."""
     if x.dim() != 4:
         raise ValueError(
             f"{who} expects an input of shape (batch, channels, height, width), "
             f"got {tuple(x.shape)}"
         )
-
-
-def picture(x: Tensor, who: str) -> None:
-    """Raise unless ``x`` is ``(batch, channels, height, width)`` in floating point."""
-    rank(x, who)
     if not x.is_floating_point():
         raise TypeError(f"{who} expects a floating-point input, got {x.dtype}")
 
 
 def highest_order(streams: StreamsLike, who: str) -> int:
     """K, if the streams are a real order 0 and orders 1 to K of one multiplicity."""
-    given = Streams(streams)
-    width = given[0].multiplicity
-    orders = range(1, len(given))
-    if given != Streams((Stream(0, width, real=True), *(Stream(k, width) for k in orders))):
-        wanted = Streams((Stream(0, width, real=True), *(Stream(k, width) for k in (1, 2))))
+    streams = Streams(streams)
+    width = streams[0].multiplicity
+
+    def up_to(order: int) -> Streams:
+        orders = range(1, order + 1)
+        return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in orders)))
+
+    if streams != up_to(len(streams) - 1):
         raise ValueError(
             f"{who} needs Fourier coefficients of real functions: a real order 0 and orders 1, 2, "
-            f'... of the same multiplicity, such as "{wanted}", got "{given}"'
+            f'... of the same multiplicity, such as "{up_to(2)}", got "{streams}"'
         )
-    return len(given) - 1
+    return len(streams) - 1

@@ -8,14 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
+from hnets.nn._base import StreamModule
 from hnets.nn._checks import probability
-from hnets.streams import Streams, StreamsLike
+from hnets.streams import StreamsLike
 
 __all__ = ["Gated", "HDropout2d", "ModAct", "ModReLU"]
 
 
-class ModReLU(nn.Module):
-    """The paper's C-ReLU: ``relu(|z| + b) · z/|z|``, with one learned bias for each field.
+class ModReLU(StreamModule):
+    """The paper's C-ReLU: ``relu(|z| + b) · z/|z|``, with one learned bias per field.
+
+    ``magnitude_eps`` is added to |z|² before it is divided by.
 
     >>> act = ModReLU("8x0 + 8x1")
     >>> act.bias.shape
@@ -29,11 +32,10 @@ class ModReLU(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        self.in_streams = self.out_streams = Streams(streams)
+        super().__init__(streams)
         self.magnitude_eps = magnitude_eps
         self.inplace = False
-        """Whether the input may be overwritten in inference; `hnets.freeze` sees where."""
+        """Whether inference may overwrite the input; `hnets.freeze` sets it where it may."""
         self.bias = nn.Parameter(torch.zeros(self.in_streams.fields, device=device, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -42,15 +44,11 @@ class ModReLU(nn.Module):
         return F.modrelu(x, self.bias, self.in_streams, self.magnitude_eps, self.inplace)
 
     def reset_parameters(self) -> None:
-        """Start again, with biases of 0."""
+        """Set the biases to 0."""
         nn.init.zeros_(self.bias)
 
-    def extra_repr(self) -> str:
-        """The streams, for `print`."""
-        return str(self.in_streams)
 
-
-class ModAct(nn.Module):
+class ModAct(StreamModule):
     """Any function of magnitudes: ``act(|z|) · z/|z|``, with ``act`` from R+ to R+.
 
     >>> squash = ModAct("8x1", lambda r: r**2 / (1 + r**2))
@@ -64,8 +62,7 @@ class ModAct(nn.Module):
         act: Callable[[Tensor], Tensor],
         magnitude_eps: float = F.MAGNITUDE_EPS,
     ) -> None:
-        super().__init__()
-        self.in_streams = self.out_streams = Streams(streams)
+        super().__init__(streams)
         self.act, self.magnitude_eps = act, magnitude_eps
 
     def forward(self, x: Tensor) -> Tensor:
@@ -73,15 +70,11 @@ class ModAct(nn.Module):
         self.in_streams.check(x, "ModAct")
         return F.magnitude_act(x, self.act, self.in_streams, self.magnitude_eps)
 
-    def extra_repr(self) -> str:
-        """The streams, for `print`."""
-        return str(self.in_streams)
 
+class Gated(StreamModule):
+    """Multiply every field by the sigmoid of a gate, a real channel of order 0 of its own.
 
-class Gated(nn.Module):
-    """Multiply every field by the sigmoid of a gate, a real channel of order 0 that comes with it.
-
-    The input holds the fields and then one gate for each, so a convolution before it is built with
+    The input holds the fields and then one gate per field, so a convolution before it is built with
     ``HConv2d(..., gated.in_streams, ...)``:
 
     >>> Gated("8x0 + 8x1").in_streams
@@ -89,27 +82,21 @@ class Gated(nn.Module):
     """
 
     def __init__(self, streams: StreamsLike) -> None:
-        super().__init__()
-        self.out_streams = Streams(streams)
+        super().__init__(streams)
         self.in_streams = self.out_streams + f"{self.out_streams.fields}x0r"
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gate the fields; the gates themselves do not come out."""
+        """Gate the fields; the gates themselves are not part of the output."""
         self.in_streams.check(x, "Gated")
         channels = self.out_streams.channels
         return F.gate(x[:, :channels], x[:, channels:], self.out_streams)
 
-    def extra_repr(self) -> str:
-        """The streams, for `print`."""
-        return f"{self.in_streams} -> {self.out_streams}"
 
-
-class HDropout2d(nn.Module):
+class HDropout2d(StreamModule):
     """In training, zero whole complex channels with probability ``p`` and scale up the others."""
 
     def __init__(self, streams: StreamsLike, p: float = 0.5) -> None:
-        super().__init__()
-        self.in_streams = self.out_streams = Streams(streams)
+        super().__init__(streams)
         self.p = probability(p, "p")
 
     def forward(self, x: Tensor) -> Tensor:

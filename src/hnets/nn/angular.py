@@ -9,17 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
+from hnets.nn._base import StreamModule
 from hnets.nn._checks import highest_order, whole
 from hnets.nn.norm import AngularNorm2d
-from hnets.streams import Streams, StreamsLike
+from hnets.streams import StreamsLike
 
 __all__ = ["FourierAct", "PolyAct"]
 
 _RELUS = (torch.relu, nn.functional.relu)
 
 
-class _Circle(nn.Module):
-    """Streams as functions on the circle, and the matrix that leads to their values."""
+class _Circle(StreamModule):
+    """Streams as functions on the circle, and the matrix that gives their values."""
 
     synthesis: Tensor
 
@@ -32,8 +33,7 @@ class _Circle(nn.Module):
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
-        super().__init__()
-        self.in_streams = self.out_streams = Streams(streams)
+        super().__init__(streams)
         self.samples = samples
         self.norm = None
         if norm:
@@ -44,9 +44,9 @@ class _Circle(nn.Module):
         self.register_load_state_dict_post_hook(_Circle._set_synthesis)
 
     def _set_synthesis(self, after_loading: object = None) -> None:
-        # Where the parameters are: a state dict loaded with assign=True may have moved them.
+        # Where the parameters are: load_state_dict(assign=True) may have moved them.
         like = next(self.parameters(), self.synthesis)
-        if after_loading and like.is_meta:  # without parameters nothing says where: most often CPU
+        if after_loading and like.is_meta:  # no parameters that know the device: assume CPU
             like = torch.empty(0, dtype=like.dtype, device="cpu")
         matrix = torch.tensor(F.synthesis(len(self.in_streams) - 1, self.samples))
         # At least float32: half precision would round the angles.
@@ -54,7 +54,7 @@ class _Circle(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
-        self._set_synthesis()  # from float64 again, for all of its digits
+        self._set_synthesis()  # from float64 again, for all digits
         return self
 
     def extra_repr(self) -> str:
@@ -69,15 +69,15 @@ class FourierAct(_Circle):
     >>> act(torch.randn(2, 40, 9, 9)).shape
     torch.Size([2, 40, 9, 9])
 
-    Unlike a function of magnitudes it mixes orders and phases. It is exactly equivariant to turns
-    by ``360 / samples`` degrees, and the better at others the more samples there are: the error
-    comes from what the function puts into orders that the samples cannot tell apart.
+    Unlike a function of magnitudes it mixes orders and phases. It is exactly equivariant to
+    rotations by ``360 / samples`` degrees, and approximately to others, the better the more samples
+    there are: the error comes from orders of the result that the samples cannot tell apart.
 
     Args:
         streams: a real order 0, then orders 1 to K, all of one multiplicity.
         act: the function, of any tensor; ReLU has the fastest form.
         samples: how many angles; by default half as many again as there are coefficients, rounded
-            up to a multiple of four, so that quarter turns are exact.
+            up to a multiple of four, so that rotations by 90 degrees are exact.
         norm: normalise the values before the function, as `AngularNorm2d` does.
         sync: take its statistics over all processes under distributed training, on any backend.
         device: where the parameters are made.
@@ -105,7 +105,7 @@ class FourierAct(_Circle):
         self._rectifies = act in _RELUS or type(act) is nn.ReLU
 
     def forward(self, x: Tensor) -> Tensor:
-        """``(batch, channels, height, width)``, normalised if so built, through the function."""
+        """``(batch, channels, height, width)``, normalised if built so, through the function."""
         self.in_streams.check(x, "FourierAct")
         norm = self.norm
         if not self._rectifies:
@@ -124,7 +124,7 @@ class FourierAct(_Circle):
 
 
 class PolyAct(_Circle):
-    """``linear·f + square·f²`` for the functions f on the circle, with two learned numbers a field.
+    """``linear·f + square·f²`` of functions f on the circle, with two learned numbers per field.
 
     The coefficients of f² are sums of products of those of f: a tensor product, cut off at the
     highest order. So it mixes orders and is exactly equivariant at every angle.
@@ -157,12 +157,12 @@ class PolyAct(_Circle):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start again, with half of f and half of f²."""
+        """Set both numbers to a half."""
         nn.init.constant_(self.linear, 0.5)
         nn.init.constant_(self.square, 0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """``(batch, channels, height, width)``, normalised if so built, through the polynomial."""
+        """``(batch, channels, height, width)``, normalised if built so, through the polynomial."""
         self.in_streams.check(x, "PolyAct")
         linear, square = (v.to(self.synthesis)[:, None, None] for v in (self.linear, self.square))
         normalised = x if self.norm is None else self.norm(x)

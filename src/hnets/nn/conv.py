@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.basis import Rings
-from hnets.nn._checks import flag, rank, whole
+from hnets.nn._checks import flag, pair, square
 from hnets.nn.kernel import Combine, HarmonicFilters
 from hnets.plan import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
@@ -21,9 +21,9 @@ __all__ = ["FrozenHConv2d", "HConv2d"]
 class HConv2d(nn.Module):
     """Cross-correlation with circular harmonics: ``Y_p = Σ_n W_{p−n} ⋆ F_n``.
 
-    When the input turns by θ, an output stream of order p turns by exp(ipθ). The learned values are
-    the radial profiles R and phase offsets β of filters ``R(r)·exp(i(mφ+β))``; a phase acts on
-    order m = 0 too, as a full rotation of a complex input.
+    When the input is rotated by θ, an output stream of order p is multiplied by exp(ipθ). The
+    learned values are the radial profiles R and phase offsets β of filters ``R(r)·exp(i(mφ+β))``; a
+    phase acts on order m = 0 too, as a full rotation of a complex input.
 
     >>> conv = HConv2d("3x0r", "8x0 + 8x1", kernel_size=5)
     >>> conv(torch.randn(2, 3, 32, 32)).shape          # 8 + 8 complex channels: 32 real ones
@@ -34,26 +34,31 @@ class HConv2d(nn.Module):
         out_streams: layout of the output.
         kernel_size: pixels along a side, odd or even. An even kernel has its centre of equivariance
             between pixels.
-        stride: keeps every ``stride``-th centre of equivariance. They stay where a turn by 90
-            degrees puts them only if ``size + 2·padding − dilation·(kernel_size − 1) − 1`` is a
-            multiple of it.
-        padding: pixels added on each side: a number, a pair for height and width, or ``"same"``.
-        dilation: distance between the pixels of the kernel.
+        stride: keeps every ``stride``-th centre of equivariance; a number, or a pair for height and
+            width. They stay where a rotation by 90 degrees puts them only if
+            ``size + 2·padding − dilation·(kernel_size − 1) − 1`` is a multiple of it. A pair of
+            unequal numbers leaves an equivariance to rotations by 180 degrees.
+        padding: pixels added on each side: a number, a pair, or ``"same"``.
+        dilation: distance between the pixels of the kernel: a number, or a pair. Unequal ones
+            stretch the filters, which leaves an equivariance to rotations by 180 degrees.
+        groups: 1; other numbers are refused.
+        bias: False; a constant would not rotate with the image in orders other than 0. The bias of
+            a layer is in the `HBatchNorm2d` or `ModReLU` after it.
         padding_mode: ``"zeros"`` or ``"reflect"``.
-        rings: ``"exact"`` (one weight for each distinct pixel distance: the paper's count) or
+        rings: ``"exact"`` (one weight per distinct pixel distance: the paper's count) or
             ``"gaussian"`` (rings at whole pixels, resampled). See `hnets.basis`.
         sigma: width of the Gaussian of ``"gaussian"`` rings, in pixels.
         phase: an offset per ``"filter"`` (the paper), per ``"ring"`` (spirals) or ``"none"``.
             ``"free"`` has the filters of ``"ring"`` with complex weights in place of R and β.
         share: whether paths of equal |p − n| use the same filter, with W_{−m} = conj(W_m), as in
-            the paper; else one filter a path. Sharing is among neighbouring streams of equal
+            the paper; else one filter per path. Sharing is among neighbouring streams of equal
             multiplicity.
         conjugate: also add paths of order p + n that act on the conjugate of the input. With
             ``share=False``, phases per ring (or free) and a real order 0 they complete the space
             of equivariant kernels.
-        combine: what to do with responses that converge on an output stream: ``"sum"`` them (the
-            paper), ``"stack"`` them (the attribute ``out_streams`` then has one copy of the outputs
-            for each input stream), or keep the one of largest magnitude (``"max"``).
+        combine: how responses that converge on an output stream are combined: their ``"sum"`` (the
+            paper), a ``"stack"`` (the attribute ``out_streams`` then has one copy of the outputs
+            per input stream), or the one of largest magnitude (``"max"``).
         device: where the parameters are made.
         dtype: type of the parameters.
     """
@@ -62,11 +67,13 @@ class HConv2d(nn.Module):
         self,
         in_streams: StreamsLike,
         out_streams: StreamsLike,
-        kernel_size: int,
+        kernel_size: int | tuple[int, int],
         *,
-        stride: int = 1,
+        stride: int | tuple[int, int] = 1,
         padding: int | tuple[int, int] | Literal["same"] = 0,
-        dilation: int = 1,
+        dilation: int | tuple[int, int] = 1,
+        groups: int = 1,
+        bias: bool = False,
         padding_mode: Literal["zeros", "reflect"] = "zeros",
         rings: Rings = "exact",
         sigma: float = 0.6,
@@ -78,15 +85,35 @@ class HConv2d(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.kernel_size = whole(kernel_size, "kernel_size")
-        self.stride, self.dilation = whole(stride, "stride"), whole(dilation, "dilation")
+        if flag(bias, "bias"):
+            raise ValueError(
+                "HConv2d has no bias, because a constant in an order other than 0 would not rotate "
+                "with the image; the HBatchNorm2d or ModReLU after it has one per field"
+            )
+        if groups != 1:
+            raise ValueError(
+                "HConv2d has groups=1 only, because filters are shared between whole streams; "
+                f"use one HConv2d per group of streams, got groups={groups!r}"
+            )
+        self.kernel_size = square(kernel_size, "kernel_size")
+        self.stride, self.dilation = pair(stride, "stride"), pair(dilation, "dilation")
         if combine not in ("sum", "stack", "max"):
             raise ValueError(f'combine is "sum", "stack" or "max", got {combine!r}')
         if padding_mode not in ("zeros", "reflect"):
             raise ValueError(f'padding_mode is "zeros" or "reflect", got {padding_mode!r}')
         self.in_streams, out = Streams(in_streams), Streams(out_streams)
         self.out_streams = out * (len(self.in_streams) if combine == "stack" else 1)
-        self.padding = _padding(padding, self.kernel_size, self.dilation)
+        if padding == "same":
+            reach = [step * (self.kernel_size - 1) for step in self.dilation]
+            if any(each % 2 for each in reach):
+                raise ValueError(
+                    f'padding="same" needs an odd kernel_size, got {self.kernel_size}: an even one '
+                    "would shift the centres of equivariance by half a pixel; give the padding as "
+                    "a number"
+                )
+            self.padding = (reach[0] // 2, reach[1] // 2)
+        else:
+            self.padding = pair(padding, "padding", least=0, other='"same", ')
         self.padding_mode, self.combine = padding_mode, combine
         share, conjugate = flag(share, "share"), flag(conjugate, "conjugate")
         spec = KernelSpec(self.kernel_size, rings, sigma, phase, share, conjugate)
@@ -94,17 +121,13 @@ class HConv2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
-        _check(x, self.in_streams)
+        self.in_streams.check(x, "HConv2d", dims=4)
+        kernel = self.filters()  # (out channels, in channels / groups, k, k)
+        groups = self.filters.groups
         response = F.hconv2d(
-            x,
-            self.filters(),
-            (self.stride, self.stride),
-            self.padding,
-            (self.dilation, self.dilation),
-            self.padding_mode,
-            self.filters.groups,
+            x, kernel, self.stride, self.padding, self.dilation, self.padding_mode, groups
         )
-        return _combine(response, self)
+        return response if self.combine != "max" else _largest(response, self)
 
     def reset_parameters(self) -> None:
         """Draw new filters."""
@@ -151,8 +174,9 @@ class FrozenHConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
-        _check(x, self.in_streams)
-        return _combine(super().forward(x), self)
+        self.in_streams.check(x, "HConv2d", dims=4)
+        response = super().forward(x)
+        return response if self.combine != "max" else _largest(response, self)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = self.weight.dtype
@@ -171,29 +195,6 @@ def _assemble(layer: FrozenHConv2d, _: object = None) -> None:
             layer.weight = kernel
 
 
-def _check(x: Tensor, streams: Streams) -> None:
-    rank(x, "HConv2d")
-    streams.check(x, "HConv2d")
-
-
-def _combine(response: Tensor, layer: HConv2d | FrozenHConv2d) -> Tensor:
-    if layer.combine != "max":
-        return response
+def _largest(response: Tensor, layer: HConv2d | FrozenHConv2d) -> Tensor:
     paths = response.chunk(len(layer.in_streams), dim=1)
     return F.largest(paths, layer.out_streams)
-
-
-def _padding(padding: object, kernel_size: int, dilation: int) -> tuple[int, int]:
-    if padding == "same":
-        reach = dilation * (kernel_size - 1)
-        if reach % 2:
-            raise ValueError(
-                f'padding="same" needs an odd kernel_size, got {kernel_size}: an even one would '
-                "shift the centres of equivariance by half a pixel; give the padding as a number"
-            )
-        return reach // 2, reach // 2
-    pair = (padding, padding) if isinstance(padding, int) else padding
-    match pair:
-        case (int(down), int(across)) if down >= 0 and across >= 0:
-            return down, across
-    raise ValueError(f'padding is "same", a number of pixels or two of them, got {padding!r}')

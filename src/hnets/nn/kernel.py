@@ -1,7 +1,8 @@
-"""The learned values of a harmonic convolution, and the plain kernel they stand for."""
+"""The learned filters of a harmonic convolution, and the plain kernel they make."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Literal, Self
@@ -22,15 +23,15 @@ Combine = Literal["sum", "stack", "max"]
 class HarmonicFilters(nn.Module):
     """Radial profiles and phase offsets of the filters ``R(r)·exp(i(mφ+β))`` of one layer.
 
-    Calling it gives the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
-    convolution that follows all paths. Where converging responses are not summed, each input stream
-    is a group of that convolution, with its own copy of the outputs.
+    Its output is the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
+    convolution that computes all paths. Where converging responses are not summed, each input
+    stream is a group of that convolution, with its own copy of the outputs.
     """
 
     radial: nn.ParameterDict
-    """By the number of a block of the plan ``(out, in, columns)``; usually there is one block."""
+    """Of each block of the plan (most have one), by its number: ``(out, in, columns)``."""
     phase: nn.ParameterDict
-    """By the number of a block ``(out, in, phases)``; absent where no filter has a phase."""
+    """Of each block, by its number: ``(out, in, phases)``; absent where no filter has a phase."""
 
     def __init__(
         self,
@@ -54,11 +55,9 @@ class HarmonicFilters(nn.Module):
                 if each:
                     empty = torch.empty(out, into, each, device=device, dtype=dtype)
                     values[str(number)] = nn.Parameter(empty)
-        # What forward needs of the plan, as plain values: for every row, (block, shape).
-        numbers = iter(range(len(self.plan.rows) * len(self.plan.rows[0])))
-        self._rows = tuple(
-            tuple((str(next(numbers)), block.shape) for block in row) for row in self.plan.rows
-        )
+        # The plan as plain values, for graphs: number and shape of every block, row by row.
+        numbers = map(str, itertools.count())
+        self._rows = [[(next(numbers), block.shape) for block in row] for row in self.plan.rows]
         self._set_constants()
         self.reset_parameters()
         self.register_load_state_dict_post_hook(_follow)
@@ -81,7 +80,7 @@ class HarmonicFilters(nn.Module):
         """Assemble the kernel."""
         like = next(iter(self.radial.values()))
         if not like.is_meta and torch.is_autocast_enabled(like.device.type):
-            # Autocast rounds the kernel in the convolution; assembling must not round it before.
+            # Autocast rounds the kernel in the convolution; its assembly must not be rounded.
             with torch.autocast(like.device.type, enabled=False):
                 kernel = self._kernel()
         else:
@@ -102,7 +101,7 @@ class HarmonicFilters(nn.Module):
     def _block(self, number: str, shape: tuple[int, int, int, int]) -> Tensor:
         size = self.spec.kernel_size
         assembly = getattr(self, f"assembly{number}")
-        if number not in self.radial:  # no ring can carry what would join these streams
+        if number not in self.radial:  # no ring can carry an order between these streams
             return assembly.new_zeros(shape[0] * shape[1], shape[2] * shape[3], size, size)
         radial, phase = self.radial[number].to(assembly.dtype), self.phase.get(number)
         if phase is not None:
@@ -119,7 +118,7 @@ class HarmonicFilters(nn.Module):
 
     @property
     def _exact(self) -> tuple[torch.device, torch.dtype]:
-        """Where and how kernels are made: half precision would round the angles of the filters."""
+        """Device and dtype of assembly: half precision would round the angles of the filters."""
         like = next(iter(self.radial.values()))
         return like.device, torch.promote_types(like.dtype, torch.float32)
 
@@ -136,7 +135,7 @@ class HarmonicFilters(nn.Module):
 
 
 def _follow(filters: HarmonicFilters, _: object = None) -> None:
-    """Bring the constants to where a state dict loaded with ``assign=True`` has put the rest."""
+    """Move the constants to the device and dtype of a state dict loaded with ``assign=True``."""
     constant = next(filters.buffers())
     if (constant.device, constant.dtype) != filters._exact:
         filters._set_constants()

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
+from hnets.nn._base import StreamModule
 from hnets.nn._checks import highest_order
-from hnets.streams import Streams, StreamsLike
+from hnets.streams import StreamsLike
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -18,40 +19,39 @@ if TYPE_CHECKING:
 __all__ = ["AngularNorm2d", "FrozenHBatchNorm2d", "HBatchNorm2d"]
 
 
-class _BatchNorm(nn.Module):
-    """A weight, a bias and running statistics for each of some values of a feature map."""
-
+class _BatchNorm(StreamModule):
     running_mean: Tensor
     running_var: Tensor
 
     def __init__(
         self,
         streams: StreamsLike,
-        values: int,
-        eps: float,
-        momentum: float,
-        sync: bool,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        sync: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        self.in_streams = self.out_streams = Streams(streams)
+        super().__init__(streams)
         self.eps, self.momentum, self.sync = eps, momentum, sync
-        empty = torch.empty(values, device=device, dtype=dtype)
+        empty = torch.empty(self._fields(), device=device, dtype=dtype)
         self.weight, self.bias = nn.Parameter(empty), nn.Parameter(empty.clone())
         self.register_buffer("running_mean", empty.clone())
         self.register_buffer("running_var", empty.clone())
         self.reset_parameters()
 
+    def _fields(self) -> int:
+        raise NotImplementedError
+
     def reset_parameters(self) -> None:
-        """Start again: weights 1, biases 0, and no statistics."""
+        """Set weights to 1, biases to 0, and forget the statistics."""
         with torch.no_grad():
             self.weight.fill_(1)
             self.bias.zero_()
         self.reset_running_stats()
 
     def reset_running_stats(self) -> None:
-        """Forget the batches that were seen: mean 0, variance 1."""
+        """Set the running mean to 0 and the running variance to 1."""
         self.running_mean.zero_()
         self.running_var.fill_(1)
 
@@ -79,7 +79,7 @@ class HBatchNorm2d(_BatchNorm):
 
     Args:
         streams: layout of input and output.
-        eps: added to the variance.
+        eps: added to the variance, as in torch.
         momentum: how far the running statistics move towards those of each batch.
         sync: take the statistics over all processes under distributed training, on any backend.
         magnitude_eps: added to |z|² before it is divided by.
@@ -97,12 +97,14 @@ class HBatchNorm2d(_BatchNorm):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        fields = Streams(streams).fields
-        super().__init__(streams, fields, eps, momentum, sync, device, dtype)
+        super().__init__(streams, eps, momentum, sync, device, dtype)
         self.magnitude_eps = magnitude_eps
 
+    def _fields(self) -> int:
+        return self.in_streams.fields
+
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise, rectify, and put the phase back."""
+        """Normalise and rectify the magnitudes."""
         self.in_streams.check(x, "HBatchNorm2d")
         return F.batch_magnitude_relu(
             x,
@@ -117,32 +119,17 @@ class HBatchNorm2d(_BatchNorm):
 
 
 class AngularNorm2d(_BatchNorm):
-    """Batch norm of functions on the circle, over pictures, pixels and angles.
+    """Batch norm of functions on the circle, over images, pixels and angles.
 
     It multiplies all orders of a field by one number and adds another to its order 0, so it is
-    equivariant at every angle. `FourierAct(norm=True)` has it built in.
-
-    Args:
-        streams: a real order 0, then orders 1 to K, all of one multiplicity.
-        eps: added to the variance.
-        momentum: how far the running statistics move towards those of each batch.
-        sync: take the statistics over all processes under distributed training, on any backend.
-        device: where the parameters are made.
-        dtype: type of the parameters.
+    equivariant at every angle. `FourierAct(norm=True)` has it built in. The streams are a real
+    order 0, then orders 1 to K, all of one multiplicity; other arguments are those of
+    `HBatchNorm2d`.
     """
 
-    def __init__(
-        self,
-        streams: StreamsLike,
-        eps: float = 1e-5,
-        momentum: float = 0.1,
-        sync: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        highest_order(streams, "AngularNorm2d")
-        width = Streams(streams)[0].multiplicity
-        super().__init__(streams, width, eps, momentum, sync, device, dtype)
+    def _fields(self) -> int:
+        highest_order(self.in_streams, "AngularNorm2d")
+        return self.in_streams[0].multiplicity
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise ``(batch, channels, height, width)``."""
@@ -150,7 +137,7 @@ class AngularNorm2d(_BatchNorm):
         return F.angular_norm(x, *self.values, self.training, self.momentum, self.eps, self.group)
 
 
-class FrozenHBatchNorm2d(nn.Module):
+class FrozenHBatchNorm2d(StreamModule):
     """An `HBatchNorm2d` in evaluation, its statistics folded once, with the same state dict."""
 
     running_mean: Tensor
@@ -159,11 +146,10 @@ class FrozenHBatchNorm2d(nn.Module):
     shift: Tensor
 
     def __init__(self, norm: HBatchNorm2d) -> None:
-        super().__init__()
-        self.in_streams = self.out_streams = norm.in_streams
+        super().__init__(norm.in_streams)
         self.eps, self.magnitude_eps = norm.eps, norm.magnitude_eps
         self.inplace = False
-        """Whether the input may be overwritten; `hnets.freeze` sees where."""
+        """Whether inference may overwrite the input; `hnets.freeze` sets it where it may."""
         self.weight, self.bias = norm.weight, norm.bias
         for name in ("running_mean", "running_var"):
             self.register_buffer(name, norm.get_buffer(name))
@@ -184,12 +170,8 @@ class FrozenHBatchNorm2d(nn.Module):
         before = self.scale.dtype
         super()._apply(fn, recurse)
         if self.scale.dtype.itemsize > before.itemsize:
-            _fold(self)  # the digits that were not there
+            _fold(self)  # with all digits of the new type
         return self
-
-    def extra_repr(self) -> str:
-        """The streams, for `print`."""
-        return str(self.in_streams)
 
 
 def _fold(norm: FrozenHBatchNorm2d, _: object = None) -> None:

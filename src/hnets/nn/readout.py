@@ -7,14 +7,15 @@ from typing import Literal
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._checks import picture
+from hnets.nn._base import StreamModule
+from hnets.nn._checks import image
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["GlobalMean", "Magnitude"]
 
 
-class Magnitude(nn.Module):
-    """|z| of every field, which a turn of the input does not change: real channels of order 0.
+class Magnitude(StreamModule):
+    """|z| per field, which does not change when the input is rotated: real channels of order 0.
 
     >>> Magnitude("16x0 + 16x1").out_streams, Magnitude("10x0 + 10x1", combine="sum").out_streams
     (Streams("32x0r"), Streams("10x0r"))
@@ -26,11 +27,10 @@ class Magnitude(nn.Module):
     """
 
     def __init__(self, streams: StreamsLike, combine: Literal["stack", "sum"] = "stack") -> None:
-        super().__init__()
+        super().__init__(streams)
         if combine not in ("stack", "sum"):
             raise ValueError(f'combine is "stack" or "sum", got {combine!r}')
-        self.in_streams, self.combine = Streams(streams), combine
-        width = self.in_streams.fields
+        self.combine, width = combine, self.in_streams.fields
         if combine == "sum":
             widths = {stream.multiplicity for stream in self.in_streams}
             if len(widths) > 1:
@@ -49,15 +49,11 @@ class Magnitude(nn.Module):
         by_order: Tensor = lengths.unflatten(1, (len(self.in_streams), self.out_streams.fields))
         return by_order.sum(1)
 
-    def extra_repr(self) -> str:
-        """The streams, for `print`."""
-        return f"{self.in_streams} -> {self.out_streams}"
-
 
 class GlobalMean(nn.Module):
-    """Mean over the picture: ``(batch, channels, height, width)`` to ``(batch, channels)``."""
+    """Mean over the image: ``(batch, channels, height, width)`` to ``(batch, channels)``."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Average over height and width."""
-        picture(x, "GlobalMean")
+        image(x, "GlobalMean")
         return x.mean((2, 3))

@@ -1,8 +1,8 @@
 """Changing the resolution, and where the centres of equivariance go.
 
 A feature map is equivariant about the centre of each of its pixels. Pooling by s leaves one such
-centre for every s×s pixels, at their middle: between pixels where s is even. The picture's own
-centre stays one of symmetry as long as s divides its height and width.
+centre per s×s pixels, at their middle: between pixels where s is even. The image's own centre stays
+one of symmetry as long as s divides its height and width.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Callable
 from typing import Self
 
 import torch
-import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._checks import picture, whole
+from hnets.nn._checks import image, square
 
 __all__ = ["HAvgPool2d", "HBlurPool2d", "HUpsample2d"]
 
@@ -25,16 +24,16 @@ class HAvgPool2d(nn.Module):
     """Mean of non-overlapping squares, as the paper pools; no maximum, which would move centres.
 
     Centres of equivariance go to the middles of the squares. Rows and columns that do not fill a
-    square are cut off at the bottom and right, which shifts the centre of the picture.
+    square are cut off at the bottom and right, which shifts the centre of the image.
     """
 
-    def __init__(self, kernel_size: int) -> None:
+    def __init__(self, kernel_size: int | tuple[int, int]) -> None:
         super().__init__()
-        self.kernel_size = whole(kernel_size, "kernel_size")
+        self.kernel_size = square(kernel_size, "kernel_size")
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool ``(batch, channels, height, width)``."""
-        picture(x, "HAvgPool2d")
+        image(x, "HAvgPool2d")
         return F.mean_pool2d(x, self.kernel_size)
 
     def extra_repr(self) -> str:
@@ -55,10 +54,10 @@ class HBlurPool2d(nn.Module):
 
     window: Tensor
 
-    def __init__(self, stride: int = 2, sigma: float | None = None) -> None:
+    def __init__(self, stride: int | tuple[int, int] = 2, sigma: float | None = None) -> None:
         super().__init__()
-        self.stride = whole(stride, "stride")
-        self.sigma = stride / 3 if sigma is None else sigma
+        self.stride = square(stride, "stride")
+        self.sigma = self.stride / 3 if sigma is None else sigma
         if not self.sigma > 0:
             raise ValueError(f"sigma is a width in pixels above 0, got {sigma}")
         window = self._gaussian().to(torch.get_default_dtype())
@@ -69,12 +68,12 @@ class HBlurPool2d(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
-        self.window = self._gaussian().to(self.window)  # all its digits, and some after to_empty()
+        self.window = self._gaussian().to(self.window)  # all digits, and values after to_empty()
         return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool ``(batch, channels, height, width)``."""
-        picture(x, "HBlurPool2d")
+        image(x, "HBlurPool2d")
         return F.blur_pool2d(x, self.window, self.stride)
 
     def extra_repr(self) -> str:
@@ -89,14 +88,14 @@ class HUpsample2d(nn.Module):
     are as good as the interpolation between the old ones.
     """
 
-    def __init__(self, scale: int = 2) -> None:
+    def __init__(self, scale: int | tuple[int, int] = 2) -> None:
         super().__init__()
-        self.scale = whole(scale, "scale")
+        self.scale = square(scale, "scale")
 
     def forward(self, x: Tensor) -> Tensor:
         """Enlarge ``(batch, channels, height, width)``."""
-        picture(x, "HUpsample2d")
-        return functional.interpolate(
+        image(x, "HUpsample2d")
+        return nn.functional.interpolate(
             x, scale_factor=float(self.scale), mode="bilinear", align_corners=False
         )
 

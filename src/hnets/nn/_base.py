@@ -1,0 +1,26 @@
+"""The base class of layers on streams."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from hnets.streams import Streams, StreamsLike
+
+__all__ = ["StreamModule"]
+
+
+class StreamModule(nn.Module):
+    """A layer whose input and output have the same streams, unless a subclass sets others."""
+
+    in_streams: Streams
+    out_streams: Streams
+
+    def __init__(self, streams: StreamsLike) -> None:
+        super().__init__()
+        self.in_streams = self.out_streams = Streams(streams)
+
+    def extra_repr(self) -> str:
+        """The streams, for `print`."""
+        if self.in_streams == self.out_streams:
+            return str(self.in_streams)
+        return f"{self.in_streams} -> {self.out_streams}"
