@@ -36,10 +36,15 @@ class Server(NamedTuple):
         return f"http://127.0.0.1:{self.port}/"
 
     def request(
-        self, path: str, body: bytes | None = None, method: str | None = None, **headers: str
+        self,
+        path: str,
+        body: bytes | None = None,
+        method: str | None = None,
+        timeout: float = 60,
+        **headers: str,
     ) -> Response:
         """The response to a request; path and host are sent as they are, not normalised."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             method = method or ("GET" if body is None else "POST")
             connection.putrequest(method, path, skip_host="Host" in headers)
@@ -56,11 +61,17 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Server]:
-    """A server on a free port; its working and temporary folder is the empty ``folder``."""
+def running(folder: Path, files: int | None = None) -> Iterator[Server]:
+    """A server on a free port; its working and temporary folder is the empty ``folder``.
+
+    With ``files``, it may open so many files at the same time.
+    """
+    command = [sys.executable, "-m", "hnets", "demo", "--port", "0", "--no-browser"]
+    if files is not None:
+        command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
     environment = {**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "hnets", "demo", "--port", "0", "--no-browser"],
+        command,
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,

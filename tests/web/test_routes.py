@@ -4,11 +4,7 @@ import asyncio
 import io
 import random
 import re
-import signal
-import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -23,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from commands import Command
 from hnets.errors import InputError
 from webserver import Server, running
 
@@ -287,73 +282,55 @@ def test_nothing_is_written_to_disk(server: Server) -> None:
 # Its parts -----------------------------------------------------------------------------------
 
 
-def test_a_body_that_does_not_arrive_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
+def sent(*parts: bytes, end: str = "end") -> guard.Request:
+    """A request with a body in parts; then it ends, stalls, or its client disconnects."""
+    messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
 
     async def receive() -> dict[str, object]:
-        await asyncio.sleep(9)
-        return {}
+        if messages:
+            return messages.pop(0)
+        if end == "stall":
+            await asyncio.sleep(9)
+        return {"type": "http.disconnect" if end == "disconnect" else "http.request"}
 
-    request = guard.Request({"type": "http", "headers": []}, receive)
-    with pytest.raises(HTTPException, match="did not arrive in time") as caught:
-        asyncio.run(guard.read_body(request, 9))
-    assert caught.value.status_code == 408
+    return guard.Request({"type": "http", "headers": []}, receive)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "message"),
+    [
+        (sent(b"part", end="stall"), 408, "did not arrive in time"),
+        (sent(b"part", end="disconnect"), 400, "closed before the image arrived"),
+        (sent(b"first", b"second", b"third"), 413, "larger than"),
+        (sent(b"first", b"2nd"), 503, "the server is busy"),
+    ],
+    ids=["slow", "cut short", "large", "busy"],
+)
+def test_a_body_that_is_refused_releases_its_memory(
+    monkeypatch: pytest.MonkeyPatch, request_: guard.Request, status: int, message: str
+) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
+    bodies = guard.Bodies(most=7)
+
+    async def read(request: guard.Request) -> bytes:
+        async with bodies.read(request, limit=10) as body:
+            return body
+
+    with pytest.raises(HTTPException, match=message) as caught:
+        asyncio.run(read(request_))
+    assert caught.value.status_code == status
+    assert asyncio.run(read(sent(b"7 bytes"))) == b"7 bytes"
 
 
 def test_jobs_that_take_too_long_and_too_many_jobs_are_refused() -> None:
     worker = Worker(places=1, seconds=0.05)
+
+    async def run_two() -> None:
+        await asyncio.gather(worker.run(time.sleep, 0.02), worker.run(time.sleep, 0.0))
+
+    with pytest.raises(HTTPException, match="the server is busy"):
+        asyncio.run(run_two())
     with pytest.raises(HTTPException, match="took too long") as caught:
         asyncio.run(worker.run(time.sleep, 0.3))
-    assert caught.value.status_code == 503
-    with worker.place(), pytest.raises(HTTPException, match="the server is busy"), worker.place():
-        pass
+    assert (caught.value.status_code, caught.value.headers) == (503, {"Retry-After": "1"})
     worker.close()
-
-
-# The command ---------------------------------------------------------------------------------
-
-
-def test_a_port_in_use_is_one_line(hnets_command: Command) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = hnets_command("demo", "--port", str(port), "--no-browser")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"hnets: port {port} is in use; give another with --port\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--host", "no.such.host.invalid"], "the host 'no.such.host.invalid' is unknown"),
-        (["--host", "203.0.113.7"], "cannot listen on 203.0.113.7"),
-        (["--port", "99999"], "expected a whole number from 0 to 65535, got '99999'"),
-    ],
-)
-def test_a_host_or_port_that_cannot_be_used_is_one_line(
-    hnets_command: Command, arguments: list[str], message: str
-) -> None:
-    done = hnets_command("demo", "--no-browser", *arguments)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert message in done.err
-
-
-def test_without_the_extra_the_error_names_it() -> None:
-    program = (
-        "import sys; sys.argv = ['hnets', 'demo']\n"
-        "sys.modules['fastapi'] = None\n"
-        "from hnets.cli import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=False
-    )
-    expected = 'hnets: the page and its server need fastapi: pip install "hnets[web]"\n'
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
-
-
-def test_an_interrupt_stops_it_cleanly(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
-        assert server.request("/").status == 200
-        server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(20) == 0
-        assert server.process.stderr is not None
-        assert server.process.stderr.read() == ""

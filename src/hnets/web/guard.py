@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 
-__all__ = ["HEADERS", "Guard", "read_body"]
+__all__ = ["BODY_SECONDS", "HEADERS", "Bodies", "Guard", "unavailable"]
 
 BODY_SECONDS = 20.0
 """How long a body may take to arrive."""
+MOST_BYTES = 2**28
+"""Of all bodies that are held in memory at the same time."""
 DRAINED = 8
 """A body that is too large is read up to this many times its limit: a client that is disconnected
 while it sends sees a broken connection instead of the reason."""
@@ -102,27 +107,44 @@ def _is_address(name: str) -> bool:
     return True
 
 
-async def read_body(request: Request, limit: int, *, keep: bool = True) -> bytes:
-    """The body of a request; an error if it is empty, too large or too slow.
+def unavailable(message: str) -> HTTPException:
+    """A refusal for now: the client may try again a second later."""
+    return HTTPException(503, message, {"Retry-After": "1"})
 
-    With ``keep=False`` it is discarded while it is read: its sender shall see why it was refused.
-    """
-    parts, size = list[bytes](), 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                size += len(part)
-                if keep and size <= limit:
-                    parts.append(part)
-                else:
-                    parts.clear()
-                if size > DRAINED * limit:
-                    break
-    except TimeoutError:
-        raise HTTPException(408, "the image did not arrive in time; send it again") from None
-    if size > limit:
-        allowed = f"{limit / 2**20:.0f} MB"
-        raise HTTPException(413, f"this file is larger than {allowed}; give a smaller image")
-    if not size:
-        raise HTTPException(400, "the request has no image; send one as its body")
-    return b"".join(parts)
+
+class Bodies:
+    """The bodies of all requests that are being served, within a total number of bytes."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._left = most
+
+    @asynccontextmanager
+    async def read(self, request: Request, limit: int) -> AsyncIterator[bytes]:
+        """The body of a request; refused if it is empty, too slow, or larger than ``limit``."""
+        body, size, refusal = bytearray(), 0, None
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > limit:
+                        allowed = f"{limit / 2**20:.0f} MB"
+                        text = f"this file is larger than {allowed}; give a smaller image"
+                        refusal = HTTPException(413, text)
+                    elif len(part) > self._left:
+                        refusal = unavailable("the server is busy; wait a second and try again")
+                    if refusal is None:
+                        body += part
+                        self._left -= len(part)
+                    elif size > DRAINED * limit:
+                        break
+            if refusal is not None:
+                raise refusal
+            if not body:
+                raise HTTPException(400, "the request has no image; send one as its body")
+            yield bytes(body)
+        except TimeoutError:
+            raise HTTPException(408, "the image did not arrive in time; send it again") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the connection was closed before the image arrived") from None
+        finally:
+            self._left += len(body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ import hnets
 from hnets.errors import InputError
 from hnets.web.digit_views import LAYERS, Digits
 from hnets.web.edge_views import Edges
-from hnets.web.guard import Guard, read_body
+from hnets.web.guard import Bodies, Guard
 from hnets.web.payloads import png, sample
 from hnets.web.worker import Worker
 
@@ -45,7 +45,7 @@ def create_app(name: str = "localhost") -> FastAPI:
 
     Requests to other hosts are refused, except to numeric addresses.
     """
-    digits, edges, worker = Digits(), Edges(), Worker()
+    digits, edges, bodies, worker = Digits(), Edges(), Bodies(), Worker()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -59,14 +59,8 @@ def create_app(name: str = "localhost") -> FastAPI:
     _serve_page(app)
 
     async def computed(request: Request, limit: int, job: Callable[[bytes], Any]) -> Any:
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(worker.place())
-            except HTTPException:
-                with suppress(HTTPException):
-                    await read_body(request, limit, keep=False)
-                raise
-            return await worker.run(job, await read_body(request, limit))
+        async with bodies.read(request, limit) as body:
+            return await worker.run(job, body)
 
     @app.get("/api/about")
     def about() -> dict[str, Any]:
@@ -90,14 +84,11 @@ def create_app(name: str = "localhost") -> FastAPI:
 
     @app.get("/api/filters")
     async def filters(layer: Layer = 1, order: Order = 1) -> Any:
-        with worker.place():
-            return await worker.run(digits.filters, layer, order)
+        return await worker.run(digits.filters, layer, order)
 
     @app.get("/api/sample")
     async def sample_image() -> Response:
-        with worker.place():
-            image = await worker.run(sample)
-        return Response(png(image), media_type="image/png")
+        return Response(png(await worker.run(sample)), media_type="image/png")
 
     @app.post("/api/edges")
     async def edge_images(request: Request) -> Any:

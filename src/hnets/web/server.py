@@ -1,21 +1,37 @@
-"""The server as a process: its socket, its address, and a clean stop."""
+"""The server as a process: its socket, its connections and their limits, and a clean stop."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import logging
 import socket
 from collections.abc import Callable
+from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hnets.errors import InputError
+from hnets.web.guard import BODY_SECONDS
 from hnets.web.routes import create_app
 
 __all__ = ["serve"]
 
-BACKLOG = 256
+HEADER_SECONDS = 10.0
+"""How long the headers of a request may take to arrive."""
+REQUEST_SECONDS = BODY_SECONDS + 5
+"""How long the rest of a request may take, even if the application does not read it."""
+RESPONSE_SECONDS = 60.0
+"""How long a response may take to be computed and received."""
+MOST_CONNECTIONS = 512
+"""Open at the same time; fewer if the process may open few files."""
+BACKLOG = 1024
 """Connections that may wait to be accepted."""
+LOG_SECONDS = 10.0
+"""The shortest time between two log records from the same place."""
 
 
 def serve(host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -26,11 +42,116 @@ def serve(host: str, port: int, ready: Callable[[str], None]) -> None:
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{bound}/")
         config = uvicorn.Config(
-            app, log_level="warning", server_header=False, proxy_headers=False, ws="none",
-            backlog=BACKLOG, timeout_graceful_shutdown=2,
+            app, http=Connection, log_level="warning", server_header=False, proxy_headers=False,
+            ws="none", backlog=connection_limit() // 2, timeout_graceful_shutdown=2,
         )  # fmt: skip
+        for name in ("asyncio", "uvicorn.error"):
+            logging.getLogger(name).addFilter(RateLimit())
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
+            _Server(config).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let more connections wait than asyncio, which takes one number for both, accepts."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(BACKLOG)
+
+
+def connection_limit() -> int:
+    """Connections that may be open: at most a quarter of the files that the process may open.
+
+    Before one too many is closed, asyncio accepts up to three times the backlog.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return MOST_CONNECTIONS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = files == resource.RLIM_INFINITY
+    return MOST_CONNECTIONS if unlimited else min(MOST_CONNECTIONS, files // 4)
+
+
+class Connection(H11Protocol):
+    """An HTTP connection that is closed if its client is too slow.
+
+    With too many connections open, the one whose client has been waited for longest is closed.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the rest of a request has not arrived, or of a response not been received."""
+        awaited = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        return awaited or self.transport.get_write_buffer_size() > 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for a request, and close a connection if there are too many."""
+        super().connection_made(transport)
+        self._limit_time()
+        peers = [c for c in self.connections if isinstance(c, Connection) and c._timer]
+        if len(peers) > connection_limit():
+            min((c for c in peers if c.waits_for_client), key=lambda c: c._since)._abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request; the time limit changes once its headers or body are there."""
+        super().data_received(data)
+        if self.conn.their_state is not self._state:
+            self._limit_time()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._limit_time()
+
+    def shutdown(self) -> None:
+        """Finish what is being computed, if anything, and close."""
+        if self.waits_for_client:
+            self._abort()
+        else:
+            super().shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _limit_time(self) -> None:
+        self._stop_timer()
+        self._state, self._since = self.conn.their_state, self.loop.time()
+        seconds = RESPONSE_SECONDS
+        if not self.transport.get_write_buffer_size():
+            limits = {h11.IDLE: HEADER_SECONDS, h11.SEND_BODY: REQUEST_SECONDS}
+            seconds = limits.get(self._state, seconds)
+        self._timer = self.loop.call_later(seconds, self._abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _abort(self) -> None:
+        self._stop_timer()
+        self.transport.abort()
+
+
+class RateLimit(logging.Filter):
+    """Passes a log record unless one from the same place has just passed: logs stay small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[tuple[str, int, object], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is logged."""
+        error = record.exc_info and record.exc_info[0]
+        key = (record.pathname, record.lineno, error)
+        if record.created - self._passed.get(key, 0.0) < LOG_SECONDS:
+            return False
+        self._passed[key] = record.created
+        return True
 
 
 def _listen(host: str, port: int) -> socket.socket:

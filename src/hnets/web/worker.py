@@ -7,18 +7,16 @@ a request is refused immediately and may be repeated, and no request waits indef
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
 
-from fastapi import HTTPException
+from hnets.web.guard import unavailable
 
 __all__ = ["Worker"]
 
 PLACES = 32
-"""Requests that are being read, waiting or computed; each may hold an image in memory."""
+"""Requests that may wait or be computed."""
 SECONDS = 30.0
 """How long a request waits for its result."""
 
@@ -29,32 +27,22 @@ class Worker:
     """Runs one job after the other, and refuses more than it can finish soon."""
 
     def __init__(self, places: int = PLACES, seconds: float = SECONDS) -> None:
-        self._places = threading.BoundedSemaphore(places)
-        self._seconds = seconds
+        self._places, self._seconds = places, seconds
         self._thread = ThreadPoolExecutor(1, "hnets-demo")
-
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """A place in the queue, to be taken before the body of a request is read."""
-        if not self._places.acquire(blocking=False):
-            raise _unavailable("the server is busy; wait a second and try again")
-        try:
-            yield
-        finally:
-            self._places.release()
 
     async def run(self, job: Callable[..., R], *args: object) -> R:
         """The result of a job in the thread; after the time limit it is no longer awaited."""
-        future = self._thread.submit(job, *args)
+        if not self._places:
+            raise unavailable("the server is busy; wait a second and try again")
+        self._places -= 1
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
+            future = asyncio.wrap_future(self._thread.submit(job, *args))
+            return await asyncio.wait_for(future, self._seconds)
         except TimeoutError:
-            raise _unavailable("this took too long; try again, or give a smaller image") from None
+            raise unavailable("this took too long; try again, or give a smaller image") from None
+        finally:
+            self._places += 1
 
     def close(self) -> None:
         """Drop the jobs that have not started."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _unavailable(message: str) -> HTTPException:
-    return HTTPException(503, message, {"Retry-After": "1"})
