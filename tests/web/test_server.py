@@ -149,19 +149,22 @@ def test_a_response_that_is_not_received_is_cut_off(
     assert 0 < received < LARGE
 
 
-def test_of_too_many_connections_those_that_wait_longest_are_closed(
+def test_of_too_many_connections_those_that_are_silent_longest_are_closed(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "connection_limit", lambda: 4)
     with contextlib.ExitStack() as stack:
         busy = stack.enter_context(connect(port, b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"))
         time.sleep(0.1)
-        clients = []
-        for _ in range(6):
+        first, *clients = [stack.enter_context(connect(port, GET)) for _ in range(3)]
+        for _ in range(4):
+            time.sleep(0.05)
+            first.sendall(b"X: y\r\n")
+            time.sleep(0.05)
             clients.append(stack.enter_context(connect(port, GET)))
-            time.sleep(0.03)
-        time.sleep(0.1)
-        assert [is_open(client) for client in clients] == 3 * [False] + 3 * [True]
+        time.sleep(0.05)
+        assert [is_open(client) for client in clients] == 4 * [False] + 2 * [True]
+        assert is_open(first)
         busy.setblocking(True)
         assert b"/slow" in busy.recv(999)
 

@@ -53,7 +53,7 @@ def serve(host: str, port: int, ready: Callable[[str], None]) -> None:
 
 class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let more connections wait than asyncio, which takes one number for both, accepts."""
+        """Listen with a longer backlog than the number of connections that asyncio accepts."""
         await super().startup(sockets)
         for each in sockets or ():
             each.listen(BACKLOG)
@@ -76,7 +76,8 @@ def connection_limit() -> int:
 class Connection(H11Protocol):
     """An HTTP connection that is closed if its client is too slow.
 
-    With too many connections open, the one whose client has been waited for longest is closed.
+    With too many connections open, the one whose client has been silent for longest is closed:
+    someone who sends an image is never silent, unlike clients that send a byte now and then.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -93,11 +94,12 @@ class Connection(H11Protocol):
         self._limit_time()
         peers = [c for c in self.connections if isinstance(c, Connection) and c._timer]
         if len(peers) > connection_limit():
-            min((c for c in peers if c.waits_for_client), key=lambda c: c._since)._abort()
+            min((c for c in peers if c.waits_for_client), key=lambda c: c._active)._abort()
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request; the time limit changes once its headers or body are there."""
         super().data_received(data)
+        self._active = self.loop.time()
         if self.conn.their_state is not self._state:
             self._limit_time()
 
@@ -120,7 +122,7 @@ class Connection(H11Protocol):
 
     def _limit_time(self) -> None:
         self._stop_timer()
-        self._state, self._since = self.conn.their_state, self.loop.time()
+        self._state, self._active = self.conn.their_state, self.loop.time()
         seconds = RESPONSE_SECONDS
         if not self.transport.get_write_buffer_size():
             limits = {h11.IDLE: HEADER_SECONDS, h11.SEND_BODY: REQUEST_SECONDS}
