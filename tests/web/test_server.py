@@ -5,7 +5,6 @@ import contextlib
 import logging
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -51,17 +50,15 @@ def test_a_host_or_port_that_cannot_be_used_is_one_line(
     assert message in done.err
 
 
-def test_without_the_extra_the_error_names_it() -> None:
-    program = (
-        "import sys; sys.argv = ['hnets', 'demo']\n"
-        "sys.modules['fastapi'] = None\n"
-        "from hnets.cli import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=False
-    )
+def test_without_the_extra_the_error_names_it(
+    hnets_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("hnets.web.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    done = hnets_command("demo")
     expected = 'hnets: the page and its server need fastapi: pip install "hnets[web]"\n'
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
+    assert (done.code, done.out, done.err) == (2, "", expected)
 
 
 # Its connections -----------------------------------------------------------------------------
