@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["InputError", "MissingExtra", "suggest"]
+__all__ = ["InputError", "MissingExtra", "reason", "suggest"]
 
 
 class InputError(ValueError):
@@ -22,6 +22,15 @@ class MissingExtra(InputError, ImportError):
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f'{what} need {package}: pip install "hnets[{extra}]"')
+
+
+def reason(error: BaseException) -> str:
+    """The message of an exception in one line, or its type if it has none.
+
+    >>> reason(OSError("file is\\ntruncated")), reason(EOFError())
+    ('file is truncated', 'EOFError')
+    """
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

@@ -124,7 +124,7 @@ def test_bad_maps(bench_edges: Command, here: Path, values: np.ndarray, message:
         ("maps --thresholds 0", "expected a whole number from 1 to 999, got '0'"),
         ("maps --jobs none", "expected a whole number from 1 to 1024, got 'none'"),
         ("maps --split tset", r"there is no split 'tset'; did you mean 'test'\?"),
-        ("maps --split val", "there is no folder"),
+        ("maps --split val", "has 0 photographs in place of 100"),
         ("maps --out maps/7.png", "expected a folder to write to, got 'maps/7.png'"),
         ("twice", "7.png and 7.npy are maps of one photograph"),
     ],

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-from hnets.metrics.matching import Matcher, match
+from hnets.metrics.matching import Matcher
 
 Mask = NDArray[np.bool_]
 
@@ -18,6 +18,17 @@ def masks(draw: st.DrawFn, count: int) -> list[Mask]:
     shape = draw(st.integers(1, 14)), draw(st.integers(1, 14))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     return [random.random(shape) < draw(st.floats(0, 1)) for _ in range(count)]
+
+
+def match(
+    first: ArrayLike, second: ArrayLike, radius: float, seed: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of pixels of two binary maps: their positions in either map, flat."""
+    masks = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    matcher = Matcher(masks[0].shape, radius)
+    pairs = matcher.match(matcher.pixels(masks[0]), matcher.pixels(masks[1]), seed)
+    one, two = (np.flatnonzero(mask)[ends] for mask, ends in zip(masks, pairs, strict=True))
+    return one, two
 
 
 def distances(one: NDArray[np.int64], two: NDArray[np.int64], width: int) -> NDArray[np.float64]:

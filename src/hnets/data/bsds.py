@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ from PIL import Image
 from hnets.data.cache import Arrays, cached, data_folders
 from hnets.data.dataset import EdgeSet, check_split
 from hnets.data.image_file import read_image
-from hnets.errors import InputError, MissingExtra
+from hnets.errors import InputError, MissingExtra, reason
 
 __all__ = ["REACH", "SIZES", "Photo", "load_edges", "photos"]
 
@@ -39,7 +38,6 @@ class Photo:
     """A photograph and the boundaries drawn in it; its files are read on demand."""
 
     name: str
-    split: str
     image_path: Path
     truth_path: Path
 
@@ -58,31 +56,23 @@ class Photo:
 
     def boundaries(self) -> NDArray[np.bool_]:
         """Where each person drew a boundary, (people, height, width)."""
-        return self._truth("Boundaries") != 0
-
-    def segmentations(self) -> NDArray[np.uint16]:
-        """The region to which each person assigned each pixel, (people, height, width)."""
-        return self._truth("Segmentation").astype(np.uint16)
-
-    def _truth(self, field: str) -> NDArray[Any]:
         try:
             from scipy.io import loadmat
         except ImportError:
             raise MissingExtra("the boundaries of BSDS500", "scipy", "bench") from None
         try:
             people = loadmat(self.truth_path, variable_names=["groundTruth"])["groundTruth"]
-            values = np.stack([person[field][0, 0] for person in people.ravel()])
-            if values.shape[1:] != self.size or values.dtype.kind not in "bu":
-                raise ValueError(f"{field} is {values.dtype} of shape {values.shape}")
+            masks = np.stack([person["Boundaries"][0, 0] for person in people.ravel()])
+            if masks.shape[1:] != self.size or masks.dtype.kind not in "bu":
+                raise ValueError(f"Boundaries is {masks.dtype} of shape {masks.shape}")
         except Exception as error:  # readers of damaged files raise anything
             if isinstance(error, OSError) and error.strerror:
                 raise  # the file cannot be opened, and the error says why
-            reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(
                 f"{self.truth_path} does not hold the boundaries of {self.image_path.name} "
-                f"({reason}); {_AGAIN}"
+                f"({reason(error)}); {_AGAIN}"
             ) from error
-        return values
+        return masks != 0
 
 
 def photos(split: str = "test", root: str | os.PathLike[str] | None = None) -> tuple[Photo, ...]:
@@ -109,28 +99,18 @@ def photos(split: str = "test", root: str | os.PathLike[str] | None = None) -> t
 
 
 def _list(data: Path, split: str) -> list[Photo]:
-    images = _stems(data / "images" / split, ".jpg")
-    truths = _stems(data / "groundTruth" / split, ".mat")
-    alone = sorted(images.keys() ^ truths.keys())
-    if alone:
+    images = {path.stem: path for path in (data / "images" / split).glob("*.jpg")}
+    truths = {path.stem: path for path in (data / "groundTruth" / split).glob("*.mat")}
+    names = sorted(images.keys() & truths.keys())
+    if alone := sorted(images.keys() ^ truths.keys()):
         what = "boundaries" if alone[0] in images else "photograph"
-        more = f" and {len(alone) - 1} more" if alone[1:] else ""
+        raise InputError(f"BSDS500 {split} in {data} lacks the {what} of {alone[0]}; {_AGAIN}")
+    if len(names) != SIZES[split]:
         raise InputError(
-            f"BSDS500 {split} in {data} lacks the {what} of {alone[0]}{more}; {_AGAIN}"
-        )
-    if len(images) != SIZES[split]:
-        raise InputError(
-            f"BSDS500 {split} in {data} has {len(images)} photographs in place of {SIZES[split]}; "
+            f"BSDS500 {split} in {data} has {len(names)} photographs in place of {SIZES[split]}; "
             f"{_AGAIN}"
         )
-    return [Photo(name, split, images[name], truths[name]) for name in sorted(images)]
-
-
-def _stems(folder: Path, suffix: str) -> dict[str, Path]:
-    try:
-        return {path.stem: path for path in folder.iterdir() if path.suffix.lower() == suffix}
-    except FileNotFoundError:
-        raise InputError(f"there is no folder {folder}; {_AGAIN}") from None
+    return [Photo(name, images[name], truths[name]) for name in names]
 
 
 def load_edges(split: str = "train", root: str | os.PathLike[str] | None = None) -> EdgeSet:

@@ -19,7 +19,8 @@ from hnets.errors import InputError, suggest
 
 __all__ = ["SPLITS", "Dataset", "EdgeSet", "check_split", "from_arrays"]
 
-SPLITS = ("train", "val", "train+val", "test")
+SPLITS = {"train": (0, 1), "val": (1, 2), "train+val": (0, 2), "test": (2, 3)}
+"""The four splits: of train, val and test in a row, from which on and up to which."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +121,7 @@ def from_arrays(
     arrays: Arrays, sizes: tuple[int, int, int], classes: Iterable[str], name: str, split: str
 ) -> Dataset:
     """One split of arrays that hold ``sizes`` images of train, then of val, then of test."""
-    train, val, test = sizes
-    start, stop = {
-        "train": (0, train),
-        "val": (train, train + val),
-        "train+val": (0, train + val),
-        "test": (train + val, train + val + test),
-    }[split]
+    start, stop = (sum(sizes[:part]) for part in SPLITS[split])
     images, labels = (array[start:stop] for array in arrays)
     scale = 255 if images.dtype == np.uint8 else 1
     values = np.divide(images[:, None], scale, dtype=np.float32)  # (n, 1, 28, 28)

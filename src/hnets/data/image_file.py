@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from hnets.errors import InputError
+from hnets.errors import InputError, reason
 
 __all__ = [
     "FORMATS", "SUFFIXES", "ImageError", "centre_crop", "eight_bits", "format_names", "read_image",
@@ -95,9 +95,8 @@ def read_image(
     except Exception as error:  # decoders of damaged files raise anything
         if isinstance(error, OSError) and error.strerror:
             raise ImageError(f"{name} cannot be read ({error.strerror})") from None
-        reason = " ".join(str(error).split()) or type(error).__name__
         raise ImageError(
-            f"{name} is damaged or cut short ({reason}); save it again from its source"
+            f"{name} is damaged or cut short ({reason(error)}); save it again from its source"
         ) from error
 
 
@@ -108,8 +107,8 @@ def _regular_file(path: Path, name: str) -> Path:
     except FileNotFoundError:
         raise ImageError(f"there is no file {name}; give the path of an image") from None
     except (OSError, ValueError) as error:  # a loop of links, a name too long or with a NUL
-        reason = getattr(error, "strerror", None) or error
-        raise ImageError(f"{name} cannot be read ({reason})") from None
+        message = getattr(error, "strerror", None) or error
+        raise ImageError(f"{name} cannot be read ({message})") from None
     if stat.S_ISDIR(mode):
         raise ImageError(f"{name} is a folder; give one image in it")
     if not stat.S_ISREG(mode):

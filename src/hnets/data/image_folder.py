@@ -93,17 +93,22 @@ def _listing(
 ) -> tuple[tuple[str, ...], list[tuple[Path, int]], list[Path]]:
     """The classes, the images of some splits with their labels, and the other files."""
     splits = [name for name in ("train", "val", "test") if _folders(folder / name)]
-    parent = folder / splits[0] if splits else folder
-    classes = _folders(parent)
-    if len(classes) < 2:
-        raise InputError(
-            f"{parent} has {len(classes)} sub-folders, and one for each of at least two classes is "
-            "needed"
-        )
+    classes = _folders(folder / splits[0] if splits else folder)
     images: list[tuple[Path, int]] = []
     others: dict[Path, None] = {}  # in order, each once
     for part in parts:
-        place = _split_folder(folder, part, splits, classes) if splits else folder
+        place = folder / part if splits else folder
+        names = _folders(place)
+        if len(names) < 2:
+            raise InputError(
+                f"{place} has {len(names)} sub-folders, and one for each of at least two classes "
+                "is needed"
+            )
+        if names != classes:
+            raise InputError(
+                f"{place} has the classes {', '.join(names)} and {splits[0]} has "
+                f"{', '.join(classes)}; make them the same"
+            )
         for label, name in enumerate(classes):
             files, rest = _files(place / name)
             chosen = files if splits else _cut(files, part, place / name)
@@ -124,21 +129,6 @@ def _files(folder: Path) -> tuple[list[Path], list[Path]]:
     visible.sort(key=lambda path: path.name)
     images = [path for path in visible if path.suffix.lower() in SUFFIXES]
     return images, [path for path in visible if path.suffix.lower() not in SUFFIXES]
-
-
-def _split_folder(folder: Path, part: str, splits: list[str], classes: list[str]) -> Path:
-    """The folder of a split that the user has made."""
-    if part not in splits:
-        raise InputError(
-            f"{folder} has folders for {', '.join(splits)} but none for {part}; make one"
-        )
-    names = _folders(folder / part)
-    if names != classes:
-        raise InputError(
-            f"{folder / part} has the classes {', '.join(names)} and {splits[0]} has "
-            f"{', '.join(classes)}; make them the same"
-        )
-    return folder / part
 
 
 def _cut(images: list[Path], part: str, folder: Path) -> list[Path]:

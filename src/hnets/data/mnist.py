@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.hub import download_url_to_file
 
 from hnets.data.cache import Arrays, cache_folder, data_folders
-from hnets.errors import InputError
+from hnets.errors import InputError, reason
 
 __all__ = ["CLASSES", "FILES", "MIRRORS", "SIZES", "arrays", "find"]
 
@@ -83,7 +83,7 @@ def _download(path: Path, mirrors: Sequence[str]) -> list[str]:
             except RuntimeError:  # another checksum
                 failures.append(f"{mirror} sent other bytes than the published ones")
             except (OSError, HTTPException) as error:
-                failures.append(f"{mirror} failed: {' '.join(str(error).split())}")
+                failures.append(f"{mirror} failed: {reason(error)}")
             else:
                 return []
     finally:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hnets.data.bsds import Photo
-from hnets.errors import InputError
+from hnets.errors import InputError, reason
 from hnets.metrics.berkeley import Counts, Point, Scores, count, summarise
 from hnets.metrics.suppression import suppress
 
@@ -152,8 +152,7 @@ def read_map(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     except (InputError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:  # readers of damaged files raise anything
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} is not an edge map, or damaged ({reason})") from error
+        raise InputError(f"{path} is not an edge map, or damaged ({reason(error)})") from error
     if values.ndim != 2:
         raise InputError(f"{path} has the shape {values.shape} in place of (height, width)")
     soft = values / scale

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hnets.metrics._jit import compiled
 
-__all__ = ["Matcher", "Pixels", "match"]
+__all__ = ["Matcher", "Pixels"]
 
 _HASHES = 1 << 12  # values of the hash that breaks ties
 _FAR = 1 << 60
@@ -34,7 +34,12 @@ class Pixels(NamedTuple):
 
 
 class Matcher:
-    """Matches maps of one shape within one radius."""
+    """Matches maps of one shape within one radius.
+
+    >>> matcher = Matcher((1, 5), radius=1)
+    >>> matcher.match(matcher.pixels([[1, 0, 0, 1, 1]]), matcher.pixels([[0, 1, 1, 0, 0]]))
+    (array([0, 1]), array([0, 1]))
+    """
 
     def __init__(self, shape: tuple[int, ...], radius: float) -> None:
         self.shape = shape
@@ -69,19 +74,6 @@ class Matcher:
         partner = _assign(*graph, unmatched, len(many.places))
         pairs = np.flatnonzero(partner >= 0), partner[partner >= 0]
         return (pairs[1], pairs[0]) if swapped else pairs
-
-
-def match(first: ArrayLike, second: ArrayLike, radius: float, seed: int = 0) -> tuple[Ints, Ints]:
-    """Pairs of pixels of two binary maps (h, w): their positions in either map, flat.
-
-    >>> match([[1, 0, 0, 1, 1]], [[0, 1, 1, 0, 0]], radius=1)
-    (array([0, 3]), array([1, 2]))
-    """
-    masks = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
-    matcher = Matcher(masks[0].shape, radius)
-    pairs = matcher.match(matcher.pixels(masks[0]), matcher.pixels(masks[1]), seed)
-    one, two = (np.flatnonzero(mask)[ends] for mask, ends in zip(masks, pairs, strict=True))
-    return one, two
 
 
 @compiled
