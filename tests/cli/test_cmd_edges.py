@@ -2,8 +2,10 @@
 
 import functools
 import io
+import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +19,6 @@ from torch import nn
 
 from commands import Command
 from hnets import models
-from hnets.cli.inputs import find_images, output_names
-from hnets.errors import InputError
 from hnets.models import _weights as store
 from hnets.predict import EdgeDetector, suppress_edges
 from hnets.predict import tiles as windows
@@ -230,18 +230,6 @@ def test_no_input_is_written_over(command: Command) -> None:
     ]  # fmt: skip
 
 
-def test_names_are_the_same_whatever_the_letters_case(tmp_path: Path) -> None:
-    paths = [tmp_path / name for name in ("A.png", "a.jpg", "b.png", "a.jpg.gif")]
-    assert output_names(paths, tmp_path, [".edges.png"]) == ["A", "a.jpg", "b", "a.jpg.gif"]
-
-
-def test_a_folder_without_pictures_and_a_pattern_without_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no image in the folder .*; expected"):
-        list(find_images(str(tmp_path)))
-    with pytest.raises(InputError, match=r"there is no file like .*\*\.png; give the path of a"):
-        list(find_images(str(tmp_path / "*.png")))
-
-
 # What is wrong ------------------------------------------------------------------------------------
 
 
@@ -362,6 +350,62 @@ def test_it_can_be_stopped(command: Command, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(EdgeDetector, "__call__", stopped)
     done = command("photo.png")
     assert (done.code, done.err) == (130, "hnets: stopped\n")
+
+
+# The walk -----------------------------------------------------------------------------------------
+
+WALK = """
+import json, sys
+from pathlib import Path
+import hnets
+from hnets.cli import main
+
+root, files = Path(hnets.__file__).parent, set()
+def trace(frame, event, argument):
+    code = frame.f_code
+    function = code.co_flags & 2 and not code.co_name.startswith("<")  # neither module nor class
+    if event == "call" and function and code.co_filename.startswith(str(root)):
+        files.add(Path(code.co_filename).relative_to(root).as_posix())
+sys.argv[:] = ["hnets", "edges", "photo.png"]
+sys.setprofile(trace)
+try:
+    main()
+finally:
+    sys.setprofile(None)
+    print(json.dumps([sorted(files), sorted(sys.modules)]))
+"""
+BELOW = ("nn/", "functional/", "streams.py", "plan.py", "basis.py", "initialisation.py")
+"""What the network itself is made of."""
+
+
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
+    """The files of hnets whose functions one command calls, and the modules that it imports."""
+    folder = tmp_path_factory.mktemp("walk")
+    photo().save(folder / "photo.png")
+    done = subprocess.run(
+        [sys.executable, "-c", WALK], capture_output=True, text=True, cwd=folder, check=True
+    )
+    wrote, report = done.stdout.splitlines()
+    assert wrote == "wrote edges-out/photo.edges.png"
+    files, modules = json.loads(report)
+    return [file for file in files if not file.startswith(BELOW)], modules
+
+
+def test_from_the_command_to_the_pixels_it_is_at_most_15_files(
+    walk: tuple[list[str], list[str]],
+) -> None:
+    files, _ = walk
+    assert "predict/tiles.py" in files
+    assert len(files) <= 15, f"{len(files)} files: {', '.join(files)}"
+
+
+def test_no_study_and_no_figure_is_imported_to_write_a_png(
+    walk: tuple[list[str], list[str]],
+) -> None:
+    _, modules = walk
+    others = ("hnets.studies", "hnets.plot", "hnets.train", "hnets.web", "matplotlib")
+    assert not [name for name in modules if name.startswith(others)]
 
 
 # Pipes --------------------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ def test_tiles_without_margins_would_not(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = detector()(pixels)
     monkeypatch.setattr(windows, "split", cut)
     blind = EdgeDetector(network())
-    blind._view = View(margin=48, step=16, device=torch.device("cpu"))
+    blind._view = View(margin=48, halvings=4, device=torch.device("cpu"))
     assert np.abs(blind(pixels) - whole).max() > 1e-5
 
 

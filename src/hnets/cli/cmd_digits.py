@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hnets.cli.command_line import app, figure_file
-from hnets.cli.inputs import find_images
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,7 +43,11 @@ def digits(
     A 6 and a 9 are rotations of each other by 180°: a network that is invariant
     to rotation tells them apart only by how people write them.
     """
-    paths = [path for text in images for path in find_images(text)]
+    from hnets.predict.batch import find_images
+
+    paths, errors = find_images(images)
+    if errors:
+        raise errors[0]
 
     from hnets import plot
     from hnets.data.image_file import read_image

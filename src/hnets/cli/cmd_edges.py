@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from hnets.cli.command_line import Device, app, check_folder, complain, progress_bar
-from hnets.cli.inputs import STDIN, find_all, output_names
 from hnets.errors import InputError
 
 __all__ = ["edges"]
@@ -71,7 +70,7 @@ def edges(
     hnets edges - < photo.jpg > edges.png    in a pipe, also with --thin or
                                              another one of these
     """
-    from hnets.predict.edge_files import KINDS, EdgeFiles
+    from hnets.predict.batch import KINDS, STDIN, EdgeWriter, find_images, output_names
 
     scales = _scales(scale or ["1"])
     asked = {"thin": thin, "orientation": orientation, "overlay": overlay, "npz": npz}
@@ -83,16 +82,18 @@ def edges(
     else:
         check_folder(folder)
         kinds = ["edges", *kinds]
-    paths, wrong = find_all(inputs, complain, skip=tuple(KINDS.values()))
+    paths, errors = find_images(inputs, skip=tuple(KINDS.values()))
     if piped and len(paths) > 1:
         raise typer.BadParameter(
             f"expected one image for stdout, got {len(paths)}; give a folder with -o"
         )
+    for error in errors:
+        complain(str(error))
     if not paths:
         raise typer.Exit(2)
     names = output_names(paths, folder, [KINDS[kind] for kind in kinds])
-    work = EdgeFiles(kinds or ["edges"], scales, device)
-    written, done = list[Path](), 0
+    work = EdgeWriter(kinds or ["edges"], scales, device)
+    written, wrong = list[Path](), len(errors)
     with progress_bar(len(paths)) as show:
         for path, name in zip(paths, names, strict=True):
             show(str(path))
@@ -103,18 +104,18 @@ def edges(
                     work.write_to(sys.stdout.buffer, source, name)
                     continue
                 if not stdin and name != path.stem:
-                    as_name = f"{name}{KINDS['edges']}"
-                    complain(f"{path} is written as {as_name}: another has the name {path.stem}")
+                    file = f"{name}{KINDS['edges']}"
+                    complain(f"{path} is written as {file}: another has the name {path.stem}")
                 written += work(source, folder, name)
-                done += 1
             except InputError as error:
                 complain(str(error))
                 wrong += 1
     if len(written) > NAMED:
-        typer.echo(f"wrote {len(written)} files for {done} images in {folder}")
+        images = len(written) // len(kinds)
+        typer.echo(f"wrote {len(written)} files for {images} images in {folder}")
     else:
-        for file in written:
-            typer.echo(f"wrote {file}")
+        for path in written:
+            typer.echo(f"wrote {path}")
     if wrong:
         raise typer.Exit(2)
 

@@ -7,20 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hnets.predict.batch import EdgeWriter
     from hnets.predict.digit_classifier import (
         DigitClassifier,
         DigitPrediction,
         RotatedPredictions,
     )
     from hnets.predict.edge_detector import EdgeDetector, OrientedEdges, suppress_edges
-    from hnets.predict.edge_files import EdgeFiles
     from hnets.predict.ink import as_digit
 
 _MODULES = {
     "DigitClassifier": "digit_classifier",
     "DigitPrediction": "digit_classifier",
     "EdgeDetector": "edge_detector",
-    "EdgeFiles": "edge_files",
+    "EdgeWriter": "batch",
     "OrientedEdges": "edge_detector",
     "RotatedPredictions": "digit_classifier",
     "as_digit": "ink",
@@ -33,7 +33,7 @@ __all__ = [
     "DigitClassifier",
     "DigitPrediction",
     "EdgeDetector",
-    "EdgeFiles",
+    "EdgeWriter",
     "OrientedEdges",
     "RotatedPredictions",
     "as_digit",

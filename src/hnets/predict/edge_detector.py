@@ -77,8 +77,7 @@ class EdgeDetector:
             )
         place = usable(device)
         self.model = cast(EdgeNetwork, freeze(network)).to(place)
-        step = 2 ** (len(self.model.stages) - 1)
-        self._view = View(receptive_radius(self.model), step, place)
+        self._view = View(receptive_radius(self.model), len(self.model.stages) - 1, place)
 
     @overload
     def __call__(

@@ -20,6 +20,7 @@ import torch.nn.functional as tf
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from hnets.functional.pyramid import margin_to_halve
 from hnets.models._hdsn import EdgeNetwork
 
 __all__ = ["View", "predict_tiled", "receptive_radius", "split"]
@@ -34,9 +35,14 @@ class View:
 
     margin: int
     """Pixels beyond the tile."""
-    step: int
-    """Pixels of its finest level per pixel of its coarsest: where windows may begin."""
+    halvings: int
+    """How often it halves the resolution."""
     device: torch.device
+
+    @property
+    def step(self) -> int:
+        """Pixels of its finest level per pixel of its coarsest: where windows may begin."""
+        return int(2**self.halvings)
 
 
 def receptive_radius(network: EdgeNetwork) -> int:
@@ -145,7 +151,7 @@ def _window(tile: range, length: int, scale: float, view: View) -> _Window:
     size = max(1, round(scale * length))  # of the resized image
     ratio, same = size / length, size == length
     needed = tile if same else _around(tile, ratio, size)
-    pad = -(size - size % 2) % view.step // 2
+    pad = margin_to_halve(size, view.halvings)
     start = max(0, (needed.start + pad - view.margin) // view.step * view.step)
     stop = -(-(needed.stop + pad + view.margin) // view.step) * view.step + size % 2
     start, stop = start - pad, min(stop, size + 2 * pad) - pad

@@ -24,6 +24,7 @@ __all__ = [
     "gaussian_window",
     "halve2d",
     "halve_max2d",
+    "margin_to_halve",
     "mean_pool2d",
     "pad_to_halve",
 ]
@@ -79,15 +80,21 @@ def pad_to_halve(x: Tensor, times: int) -> Tensor:
     >>> pad_to_halve(torch.zeros(1, 1, 24, 321), 4).shape
     torch.Size([1, 1, 32, 321])
     """
-    down, across = (_margin(side, 2 ** (times - 1)) for side in x.shape[2:])
+    down, across = (margin_to_halve(side, times) for side in x.shape[2:])
     if not tracing() and not down and not across:
         return x
     return F.pad(x, (across, across, down, down), mode="replicate")
 
 
-def _margin(side: int, step: int) -> int:
-    """Pixels at either end that make the half of an even side, or of one less, a multiple."""
-    half = side // 2
+def margin_to_halve(side: int, times: int) -> int:
+    """How many pixels `pad_to_halve` adds at either end of a side.
+
+    They make the half of an even side, or of one less, a multiple of what one halving less needs.
+
+    >>> margin_to_halve(24, 4)
+    4
+    """
+    half, step = side // 2, 2 ** (times - 1)
     return (half + step - 1) // step * step - half
 
 

@@ -1,22 +1,30 @@
-"""Image files in, files of their edges out: what `hnets edges` does, without the terminal."""
+"""Many image files at once: finding them, naming their outputs, and writing their edges.
+
+Nothing here knows of a terminal, and torch is only imported when there is work for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import glob
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from PIL import Image
 
+from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.predict.rendering import edges_image, orientation_image, overlay_image
 
 if TYPE_CHECKING:
     from hnets.predict.edge_detector import OrientedEdges
 
-__all__ = ["KINDS", "EdgeFiles"]
+__all__ = ["KINDS", "STDIN", "EdgeWriter", "find_images", "output_names"]
 
+STDIN = "-"
 KINDS = {
     "edges": ".edges.png",
     "thin": ".thin.png",
@@ -27,7 +35,71 @@ KINDS = {
 """What can be made of an image's edges, and the ending of its file name."""
 
 
-class EdgeFiles:
+def find_images(
+    inputs: Iterable[str], skip: Sequence[str] = ()
+) -> tuple[list[Path], list[InputError]]:
+    """The images that inputs name, each once, and what is wrong with inputs that name none.
+
+    An input is a file, a folder, a pattern, or - for stdin. The files of a folder come in the order
+    of their names, without hidden ones and those whose names end in one of ``skip``.
+    """
+    paths, errors = dict[str, Path](), list[InputError]()
+    for text in inputs:
+        try:
+            for path in _named(text, skip):
+                paths.setdefault(os.path.realpath(path), path)
+        except InputError as error:
+            errors.append(error)
+    return list(paths.values()), errors
+
+
+def _named(text: str, skip: Sequence[str]) -> list[Path]:
+    path = Path(text)
+    if os.path.isdir(path):  # False for a name that is too long, where pathlib raises
+        from hnets.data.image_file import SUFFIXES
+
+        images = [
+            file
+            for file in sorted(path.iterdir())
+            if file.suffix.lower() in SUFFIXES
+            and not file.name.startswith(".")
+            and not file.name.endswith(tuple(skip))
+        ]
+        expected = f"there is no image in the folder {text}; expected files that end in "
+        expected += ", ".join(SUFFIXES)
+    elif text == STDIN or os.path.lexists(path):
+        return [path]
+    elif glob.has_magic(text):
+        matches = [Path(match) for match in sorted(glob.glob(text, recursive=True))]
+        images = [match for match in matches if match.is_file()]
+        expected = f"there is no file like {text}; give the path of an image"
+    else:
+        images, expected = [], f"there is no file {text}; give the path of an image"
+    if not images:
+        raise InputError(expected)
+    return images
+
+
+def output_names(paths: Sequence[Path], folder: Path, endings: Sequence[str]) -> list[str]:
+    """A name for the output of each image in a folder: NAME of NAME.jpg where it is free.
+
+    No two are the same, also on file systems that ignore case, and none with one of the endings is
+    the name of an input.
+    """
+    inputs = {os.path.realpath(path).casefold() for path in paths}
+    taken, names = set[str](), list[str]()
+    for path in paths:
+        stem = "stdin" if str(path) == STDIN else path.stem
+        for name in chain([stem, path.name], (f"{stem}-{number}" for number in count(2))):
+            files = [os.path.realpath(folder / f"{name}{ending}").casefold() for ending in endings]
+            if name.casefold() not in taken and not inputs.intersection(files):
+                break
+        taken.add(name.casefold())
+        names.append(name)
+    return names
+
+
+class EdgeWriter:
     """Reads image files, finds their edges and writes them: one network for many files.
 
     Args:
