@@ -1,6 +1,7 @@
-"""Drawn digits that several test files use."""
+"""Images that several test files use, and a network that reads them by their quadrants."""
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
@@ -55,3 +56,15 @@ class Corner(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         parts = nn.functional.adaptive_avg_pool2d(x, 2).flatten(1)
         return nn.functional.pad(50 * parts, (0, 6), value=-10)
+
+
+def blobs(height: int = 40, width: int = 52) -> NDArray[np.uint8]:
+    """Coloured blobs of all sizes, ``(height, width, 3)``."""
+    random = np.random.default_rng(height * width)
+    coarse = random.integers(0, 255, (height // 6 + 2, width // 6 + 2, 3), dtype=np.uint8)
+    return np.array(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC))
+
+
+def apart(angle: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float64]:
+    """How far two directions of lines are apart, in radians."""
+    return np.abs(np.mod(angle.astype(np.float64) - other + np.pi / 2, np.pi) - np.pi / 2)

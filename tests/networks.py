@@ -1,5 +1,7 @@
 """Networks that several test files use."""
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +29,15 @@ def example() -> nn.Module:
 def digits() -> nn.Module:
     """The paper's network for digits, with values as training leaves them."""
     return lively(hnets.models.hnet_mnist(), torch.randn(4, 1, 16, 16))
+
+
+@functools.cache
+def edge_network() -> hnets.models.HDSN:
+    """The paper's network for edges, the same one each time, as training leaves it."""
+    torch.manual_seed(0)
+    net = lively(hnets.models.hdsn(), torch.rand(2, 3, 48, 48))
+    assert isinstance(net, hnets.models.HDSN)
+    return net
 
 
 class EveryLayer(nn.Module):

@@ -61,14 +61,14 @@ def test_a_network_is_taken_by_name_if_it_reads_digits(command: Command) -> None
     done = command("seven.png", "--model", "z2cnn", "--json", "--no-figure")
     assert done.code == 0
     assert json.loads(done.out)[0]["digit"] == DigitClassifier("z2cnn").classify([drawn()])[0].digit
-    for name, said in {
+    for name, message in {
         "hdsn": f"expected a network that reads digits, such as {DEFAULT}, got hdsn",
         "p4cnn": "there are no trained weights for p4cnn",
         "hnet": "no model is called 'hnet'; did you mean 'hnet_mnist'?",
     }.items():
         done = command("seven.png", "--model", name)
         assert (done.code, done.err.count("\n")) == (2, 1)
-        assert said in done.err
+        assert message in done.err
 
 
 def test_the_default_is_the_pretrained_network(shipped: nn.Module) -> None:
@@ -78,11 +78,11 @@ def test_the_default_is_the_pretrained_network(shipped: nn.Module) -> None:
 
 
 @pytest.mark.usefixtures("shipped")
-def test_pictures_and_folders_are_answered_in_order(command: Command) -> None:
+def test_images_and_folders_are_read_in_order(command: Command) -> None:
     Path("more").mkdir()
     drawn("2").save("more/b.png")
     drawn("5").save("more/a [1].JPG", format="jpeg")
-    Path("more/notes.txt").write_text("no picture")
+    Path("more/notes.txt").write_text("no image")
     drawn("7").convert("RGB").save("seven.webp")
     done = command("seven.webp", "more")
     assert (done.code, done.err) == (0, "")
@@ -136,7 +136,7 @@ def test_bad_input_is_one_line_before_any_work(
     drawn().save("fine.png")
     Image.new("L", (40, 40)).save("blank.png")
     Image.new("L", (12, 12)).save("small.png")
-    Path("text.png").write_text("no picture")
+    Path("text.png").write_text("no image")
     Path("empty").mkdir()
     done = command(*arguments.split())
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)

@@ -1,4 +1,4 @@
-"""hnets edges: pictures of every kind in, maps of their size out, and one line for what is none."""
+"""hnets edges: images of every kind in, maps of their size out, and one line for what is none."""
 
 import functools
 import io
@@ -12,36 +12,27 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import nn
 
 from commands import Command
 from hnets import models
 from hnets.models import _weights as store
-from hnets.predict import EdgeDetector, suppress_edges
-from hnets.predict import tiles as windows
-from networks import lively
+from hnets.predict import EdgeDetector, suppress_edges, tiles
+from networks import edge_network
 
 INFO = {"recipe": {}, "data": {}, "metrics": {}, "commit": ""}
 
 
 @functools.cache
-def network() -> nn.Module:
-    torch.manual_seed(0)
-    return lively(models.hdsn(), torch.rand(2, 3, 48, 48))
-
-
-@functools.cache
 def detector() -> EdgeDetector:
-    return EdgeDetector(network())
+    return EdgeDetector(edge_network())
 
 
 @pytest.fixture
 def command(hnets_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """hnets edges in an empty folder, with weights that are random."""
-    models.save(network(), tmp_path / "weights/hdsn.safetensors", card=INFO)
+    models.save(edge_network(), tmp_path / "weights/hdsn.safetensors", card=INFO)
     monkeypatch.setattr(store, "FOLDER", tmp_path / "weights")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -72,13 +63,13 @@ def names(folder: str = "edges-out") -> list[str]:
 # What is written ----------------------------------------------------------------------------------
 
 
-def test_a_picture_becomes_a_map_of_its_size(command: Command) -> None:
+def test_a_image_becomes_a_map_of_its_size(command: Command) -> None:
     photo().save("photo.png")
     done = command("photo.png")
     assert (done.code, done.out, done.err) == (0, "wrote edges-out/photo.edges.png\n", "")
-    found = pixels("edges-out/photo.edges.png")
-    assert (found.shape, found.dtype) == ((26, 37), np.uint8)
-    np.testing.assert_array_equal(found, eight_bits(detector()(photo())))
+    edges = pixels("edges-out/photo.edges.png")
+    assert (edges.shape, edges.dtype) == ((26, 37), np.uint8)
+    np.testing.assert_array_equal(edges, eight_bits(detector()(photo())))
 
 
 def test_the_rest_is_written_on_request(command: Command) -> None:
@@ -104,20 +95,18 @@ def test_the_rest_is_written_on_request(command: Command) -> None:
 def test_scales_are_averaged(command: Command) -> None:
     photo().save("photo.png")
     expected = eight_bits(detector()(photo(), (0.5, 1, 1.5)))
-    for given in (["0.5,1,1.5"], ["0.5", "1,1.5"], ["0.5", "1", "1.5"]):
-        options = [part for scale in given for part in ("--scale", scale)]
+    for texts in (["0.5,1,1.5"], ["0.5", "1,1.5"], ["0.5", "1", "1.5"]):
+        options = [part for scale in texts for part in ("--scale", scale)]
         assert command("photo.png", *options).code == 0
         np.testing.assert_array_equal(pixels("edges-out/photo.edges.png"), expected)
 
 
-def test_a_large_picture_is_cut_into_tiles(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_image_is_cut_into_tiles(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     photo(260, 30).save("photo.png")
     command("photo.png", "--orientation")
     whole = [pixels(f"edges-out/{name}") for name in names()]
     halves = [(range(30), range(131)), (range(30), range(131, 260))]
-    monkeypatch.setattr(windows, "split", lambda *_: halves)
+    monkeypatch.setattr(tiles, "split", lambda *_: halves)
     command("photo.png", "--orientation", "-o", "again")
     for name, expected in zip(names(), whole, strict=True):
         difference = np.abs(pixels(f"again/{name}").astype(int) - expected)
@@ -133,7 +122,7 @@ def test_a_large_picture_is_cut_into_tiles(
      ("RGBA", "png"), ("RGBA", "webp"), ("CMYK", "jpg"), ("CMYK", "tif"), ("YCbCr", "tif"),
      ("LAB", "tif"), ("I;16", "png"), ("I", "tif"), ("F", "tif"), ("RGB", "bmp")],
 )  # fmt: skip
-def test_every_kind_of_picture_is_read(command: Command, mode: str, kind: str) -> None:
+def test_every_kind_of_image_is_read(command: Command, mode: str, kind: str) -> None:
     if mode == "I;16":
         image = Image.fromarray(np.asarray(photo().convert("L")).astype(np.uint16) * 201)
     elif mode == "LAB":
@@ -152,14 +141,14 @@ def test_a_photograph_that_lies_on_its_side_is_put_upright(command: Command) -> 
     photo().save("photo.png", exif=exif)
     assert command("photo.png", "--overlay").code == 0
     upright = photo().transpose(Image.Transpose.ROTATE_270)
-    found = pixels("edges-out/photo.edges.png")
-    assert found.shape == (37, 26)
-    np.testing.assert_array_equal(found, eight_bits(detector()(upright)))
+    edges = pixels("edges-out/photo.edges.png")
+    assert edges.shape == (37, 26)
+    np.testing.assert_array_equal(edges, eight_bits(detector()(upright)))
     assert pixels("edges-out/photo.overlay.png").shape == (37, 26, 3)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 40), (40, 1), (2, 2), (15, 17)])
-def test_pictures_may_be_small(command: Command, size: tuple[int, int]) -> None:
+def test_images_may_be_small(command: Command, size: tuple[int, int]) -> None:
     photo(*size).save("photo.png")
     done = command("photo.png", "--thin", "--orientation", "--overlay", "--npz", "--scale", "0.5,2")
     assert (done.code, done.err) == (0, "")
@@ -174,7 +163,7 @@ def test_files_folders_and_patterns_come_in_order_and_once(command: Command) -> 
     for name in ("one.png", "more/b.png", "more/A.JPG", "more/.hidden.png", "x/1.png", "x/[2].png"):
         Path(name).parent.mkdir(exist_ok=True)
         photo(20, 20).save(name, format="png")
-    Path("more/notes.txt").write_text("no picture")
+    Path("more/notes.txt").write_text("no image")
     done = command("one.png", "more", "./more/b.png", "x/?.png", "x/[2].png")
     assert (done.code, done.err) == (0, "")
     written = re.findall(r"wrote edges-out/(.*)\.edges\.png", done.out)
@@ -200,7 +189,7 @@ def test_of_many_files_only_the_number_is_said(command: Command) -> None:
     assert len(names()) == 14
 
 
-def test_two_pictures_of_one_name_get_two_names(command: Command) -> None:
+def test_two_images_of_one_name_get_two_names(command: Command) -> None:
     for name in ("a/photo.jpg", "a/photo.png", "b/photo.png", "c/PHOTO.bmp"):
         Path(name).parent.mkdir(exist_ok=True)
         photo(20, 20).save(name)
@@ -242,7 +231,7 @@ def damaged(name: str) -> None:
     elif name == "empty.png":
         path.touch()
     elif name == "text.png":
-        path.write_text("no picture")
+        path.write_text("no image")
     elif name == "bomb.png":
         Image.new("1", (14000, 14000)).save(path)
     elif name == "nothing":
@@ -455,13 +444,13 @@ def test_one_kind_may_be_asked_for(
     pipe = Pipe()
     monkeypatch.setattr(sys, "stdout", pipe)
     assert command("photo.png", f"--{kind}", "-o", "-").code == 0
-    found = pipe.held.getvalue()
+    edges = pipe.held.getvalue()
     if kind == "npz":
-        with np.load(io.BytesIO(found)) as one, np.load(io.BytesIO(expected)) as other:
+        with np.load(io.BytesIO(edges)) as one, np.load(io.BytesIO(expected)) as other:
             for name in ("magnitude", "angle"):
                 np.testing.assert_array_equal(one[name], other[name])
     else:
-        assert found == expected
+        assert edges == expected
 
 
 def test_stdin_may_go_to_a_folder(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,11 +463,11 @@ def test_stdin_may_go_to_a_folder(command: Command, monkeypatch: pytest.MonkeyPa
     ("data", "message"),
     [
         (b"", "stdin is empty; give a PNG"),
-        (b"no picture", "stdin is not an image that can be read"),
+        (b"no image", "stdin is not an image that can be read"),
         (png(photo(80, 80))[:2000], r"stdin is damaged or cut short \(.*\)"),
     ],
 )
-def test_stdin_that_is_no_picture_is_one_line(
+def test_stdin_that_is_no_image_is_one_line(
     command: Command, monkeypatch: pytest.MonkeyPatch, data: bytes, message: str
 ) -> None:
     feed(monkeypatch, data)

@@ -1,5 +1,7 @@
 """The digit classifier: predictions in order, at every angle, by the networks that ship."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -7,31 +9,34 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+import hnets
 from drawings import Corner, drawn
 from hnets.data.image_file import ImageError
+from hnets.errors import InputError
 from hnets.predict import DigitClassifier, DigitPrediction, as_digit
 from networks import digits
 
 
-def test_answers_come_in_order_with_what_was_seen() -> None:
-    pictures = [drawn(), np.asarray(drawn("2")), drawn("5", size=(50, 40), height=30)]
-    found = DigitClassifier(digits()).classify(pictures)
-    for picture, one in zip(pictures, found, strict=True):
+def test_predictions_come_in_order_with_what_was_seen() -> None:
+    images = [drawn(), np.asarray(drawn("2")), drawn("5", size=(50, 40), height=30)]
+    predictions = DigitClassifier(digits()).classify(images)
+    for image, one in zip(images, predictions, strict=True):
         assert isinstance(one, DigitPrediction)
-        assert np.array_equal(one.seen, as_digit(picture))
+        assert np.array_equal(one.seen, as_digit(image))
         assert one.probabilities.shape == (10,)
         assert one.probabilities.sum() == pytest.approx(1, abs=1e-5)
         assert one.probabilities[one.digit] == one.confidence == one.probabilities.max()
-    assert repr(found[0]) == f"DigitPrediction({found[0].digit}, {found[0].confidence:.1%})"
+    first = predictions[0]
+    assert repr(first) == f"DigitPrediction({first.digit}, {first.confidence:.1%})"
     assert DigitClassifier(digits()).classify([]) == []
 
 
-def test_a_blank_picture_among_others_is_named_by_its_number() -> None:
+def test_a_blank_image_among_others_is_named_by_its_number() -> None:
     with pytest.raises(ImageError, match="image 1"):
         DigitClassifier(digits()).classify([drawn(), Image.new("L", (40, 40))])
 
 
-def test_the_model_given_is_left_as_it_is() -> None:
+def test_the_model_itself_is_left_as_it_is() -> None:
     net = digits().train()
     before = {key: value.clone() for key, value in net.state_dict().items()}
     classifier = DigitClassifier(net)
@@ -44,26 +49,39 @@ def test_the_model_given_is_left_as_it_is() -> None:
     np.testing.assert_allclose(classifier.probabilities(prepared.numpy()), expected, atol=1e-5)
 
 
-def test_turning_asks_at_every_angle() -> None:
-    turning = DigitClassifier(Corner()).rotated(drawn("7"), angles=(0, 90, 180, 270))
-    # The ink of a 7 is most in the top left quadrant; its turns are counter-clockwise.
-    expected = [int(np.add.reduceat(np.add.reduceat(np.rot90(turning.original.seen, k), [0, 14], 0),
+def test_weights_may_be_a_name_a_file_or_the_folder_of_a_run(tmp_path: Path) -> None:
+    path = hnets.save(hnets.load("z2cnn"), tmp_path / "seed-0" / "model.safetensors")
+    image = np.asarray(drawn("5"))
+    (expected,) = DigitClassifier("z2cnn").classify([image])
+    for source in (path, str(path), path.parent, tmp_path):
+        (prediction,) = DigitClassifier(source).classify([image])
+        np.testing.assert_array_equal(prediction.probabilities, expected.probabilities)
+    three = hnets.save(hnets.create_model("z2cnn", num_classes=3), tmp_path / "three.safetensors")
+    for source in ("hdsn", three):
+        with pytest.raises(InputError, match="expected a network that reads digits, such as hnet_"):
+            DigitClassifier(source)
+
+
+def test_rotated_predicts_at_every_angle() -> None:
+    rotated = DigitClassifier(Corner()).rotated(drawn("7"), angles=(0, 90, 180, 270))
+    # The ink of a 7 is most in the top left quadrant; its rotations are counter-clockwise.
+    expected = [int(np.add.reduceat(np.add.reduceat(np.rot90(rotated.original.seen, k), [0, 14], 0),
                                     [0, 14], 1).argmax()) for k in range(4)]  # fmt: skip
-    assert turning.digits.tolist() == expected
+    assert rotated.digits.tolist() == expected
     assert len(set(expected)) > 1
-    assert turning.angles == (0, 90, 180, 270)
-    assert turning.probabilities.shape == (4, 10)
-    assert turning.same.tolist() == [digit == expected[0] for digit in expected]
-    assert turning.share == turning.same.mean() < 1
-    assert turning.lowest == turning.probabilities[:, turning.original.digit].min()
+    assert rotated.angles == (0, 90, 180, 270)
+    assert rotated.probabilities.shape == (4, 10)
+    assert rotated.same.tolist() == [digit == expected[0] for digit in expected]
+    assert rotated.share == rotated.same.mean() < 1
+    assert rotated.lowest == rotated.probabilities[:, rotated.original.digit].min()
 
 
-def test_a_harmonic_network_answers_quarter_turns_alike() -> None:
-    turning = DigitClassifier(digits()).rotated(drawn())
-    assert turning.angles == tuple(range(0, 360, 10))
-    by_quarter = turning.probabilities.reshape(4, 9, 10)
+def test_a_harmonic_network_predicts_the_same_after_rotations_by_90_degrees() -> None:
+    rotated = DigitClassifier(digits()).rotated(drawn())
+    assert rotated.angles == tuple(range(0, 360, 10))
+    by_quarter = rotated.probabilities.reshape(4, 9, 10)
     np.testing.assert_allclose(by_quarter, by_quarter[:1].repeat(4, 0), atol=1e-5)
-    np.testing.assert_allclose(turning.probabilities[0], turning.original.probabilities, atol=1e-6)
+    np.testing.assert_allclose(rotated.probabilities[0], rotated.original.probabilities, atol=1e-6)
 
 
 def test_no_angles_are_refused() -> None:
@@ -74,16 +92,16 @@ def test_no_angles_are_refused() -> None:
 # The weights that ship ----------------------------------------------------------------------------
 
 
-def answers(images: Tensor, angles: NDArray[np.float64]) -> NDArray[np.int64]:
-    """What the shipped network says of data as photographs: enlarged, turned, dark on light."""
-    pictures = []
-    for image, degrees in zip(images[:, 0].numpy(), angles, strict=True):
+def predicted(data: Tensor, angles: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The digits that the shipped network sees in photographs of data: rotated, dark on light."""
+    images = []
+    for image, degrees in zip(data[:, 0].numpy(), angles, strict=True):
         small = Image.fromarray((255 * image).round().astype(np.uint8))
         large = small.resize((224, 224), Image.Resampling.BICUBIC)
-        turned = large.rotate(degrees, Image.Resampling.BICUBIC)
+        rotated = large.rotate(degrees, Image.Resampling.BICUBIC)
         shade = np.linspace(230, 130, 224)[None, :]
-        pictures.append((shade * (1 - 0.8 * np.asarray(turned) / 255)).astype(np.uint8))
-    return np.array([one.digit for one in DigitClassifier().classify(pictures)])
+        images.append((shade * (1 - 0.8 * np.asarray(rotated) / 255)).astype(np.uint8))
+    return np.array([one.digit for one in DigitClassifier().classify(images)])
 
 
 @pytest.mark.parametrize(("name", "bound"), [("mnist", 0.94), ("digits", 0.82)])
@@ -95,7 +113,7 @@ def test_digits_are_read_at_any_angle(
     root = request.getfixturevalue("data_folder") if name == "mnist" else None
     images, labels = data.load(name, "test", root).subset(150)
     angles = np.random.default_rng(0).uniform(0, 360, len(labels))
-    found, truth = answers(images, angles), labels.numpy()
+    digits_read, truth = predicted(images, angles), labels.numpy()
     # A 6 and a 9 are the same at an angle that nobody knows.
-    found, truth = (np.where(each == 9, 6, each) for each in (found, truth))
-    assert (found == truth).mean() > bound
+    digits_read, truth = (np.where(each == 9, 6, each) for each in (digits_read, truth))
+    assert (digits_read == truth).mean() > bound

@@ -1,4 +1,4 @@
-"""The boundary detector: any picture in, and one answer, in tiles or at once."""
+"""The edge detector: images of every kind in, edges and their orientation out."""
 
 import functools
 import math
@@ -9,60 +9,39 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor, nn
+from torch import nn
 
 import hnets
+from drawings import apart, blobs
 from hnets import models
 from hnets.data.image_file import ImageError
 from hnets.errors import InputError
 from hnets.metrics import suppression
 from hnets.models import _weights as store
-from hnets.predict import EdgeDetector, OrientedEdges, suppress_edges
-from hnets.predict import tiles as windows
-from hnets.predict.tiles import View, predict_tiled, receptive_radius
-from networks import lively
-
-
-@functools.cache
-def network() -> models.HDSN:
-    torch.manual_seed(0)
-    net = lively(models.hdsn(), torch.rand(2, 3, 48, 48))
-    assert isinstance(net, models.HDSN)
-    return net
+from hnets.predict import EdgeDetector, OrientedEdges, suppress_edges, tiles
+from networks import edge_network
 
 
 @functools.cache
 def detector() -> EdgeDetector:
-    return EdgeDetector(network())
-
-
-def picture(height: int = 40, width: int = 52) -> NDArray[np.uint8]:
-    """Coloured blobs of all sizes."""
-    random = np.random.default_rng(height * width)
-    coarse = random.integers(0, 255, (height // 6 + 2, width // 6 + 2, 3), dtype=np.uint8)
-    return np.array(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC))
-
-
-def turns(angle: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float64]:
-    """How far two directions of lines are apart, in radians."""
-    return np.abs(np.mod(angle.astype(np.float64) - other + np.pi / 2, np.pi) - np.pi / 2)
+    return EdgeDetector(edge_network())
 
 
 # What goes in and comes out -----------------------------------------------------------------------
 
 
-def test_the_answer_is_that_of_the_network() -> None:
-    x = torch.from_numpy(picture()).permute(2, 0, 1)[None] / 255
+def test_the_output_is_that_of_the_network() -> None:
+    x = torch.from_numpy(blobs()).permute(2, 0, 1)[None] / 255
     with torch.no_grad():
-        expected = network().eval()(x)[0, 0].numpy()
-    found = detector()(picture())
-    assert (found.shape, found.dtype) == ((40, 52), np.float32)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert 0 <= found.min() < found.max() <= 1
+        expected = edge_network().eval()(x)[0, 0].numpy()
+    edges = detector()(blobs())
+    assert (edges.shape, edges.dtype) == ((40, 52), np.float32)
+    np.testing.assert_allclose(edges, expected, atol=1e-5)
+    assert 0 <= edges.min() < edges.max() <= 1
 
 
-def test_pictures_of_every_kind_are_read_alike() -> None:
-    pixels = picture()
+def test_images_of_every_kind_are_read_alike() -> None:
+    pixels = blobs()
     expected = detector()(pixels)
     alpha = np.full((40, 52, 1), 255, np.uint8)
     kinds: dict[str, Image.Image | NDArray[np.generic]] = {
@@ -73,16 +52,16 @@ def test_pictures_of_every_kind_are_read_alike() -> None:
         "Pillow": Image.fromarray(pixels),
         "backwards": pixels[::-1, ::-1][::-1, ::-1],
     }
-    for kind, given in kinds.items():
-        np.testing.assert_allclose(detector()(given), expected, atol=1e-5, err_msg=kind)
+    for kind, image in kinds.items():
+        np.testing.assert_allclose(detector()(image), expected, atol=1e-5, err_msg=kind)
     grey = np.asarray(Image.fromarray(pixels).convert("L"))
     as_grey = [grey, grey[..., None], grey[..., None].repeat(3, 2), Image.fromarray(grey)]
-    for given in as_grey[1:]:
-        np.testing.assert_array_equal(detector()(given), detector()(grey))
+    for image in as_grey[1:]:
+        np.testing.assert_array_equal(detector()(image), detector()(grey))
 
 
 def test_what_is_transparent_is_laid_on_white() -> None:
-    pixels = picture()
+    pixels = blobs()
     clear = np.concatenate([pixels, np.zeros((40, 52, 1), np.uint8)], 2)
     np.testing.assert_allclose(detector()(clear), detector()(np.ones((40, 52))), atol=1e-6)
     np.testing.assert_allclose(detector()(clear / 255), detector()(np.ones((40, 52))), atol=1e-6)
@@ -91,7 +70,7 @@ def test_what_is_transparent_is_laid_on_white() -> None:
 
 
 def test_a_batch_gives_a_batch_and_a_list_gives_a_list() -> None:
-    one, other = picture(), picture()[::-1]
+    one, other = blobs(), blobs()[::-1]
     batch = np.stack([one, other])
     expected = [detector()(one), detector()(other)]
     np.testing.assert_array_equal(detector()(batch), np.stack(expected))
@@ -99,13 +78,13 @@ def test_a_batch_gives_a_batch_and_a_list_gives_a_list() -> None:
     np.testing.assert_array_equal(detector().suppressed(batch)[1], detector().suppressed(other))
     oriented = detector().oriented(batch)
     assert oriented.strength.shape == oriented.angle.shape == (2, 40, 52)
-    listed = detector().oriented([one, Image.fromarray(picture(20, 30))])
+    listed = detector().oriented([one, Image.fromarray(blobs(20, 30))])
     assert [each.angle.shape for each in listed] == [(40, 52), (20, 30)]
     assert detector()([]) == []
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 9), (2, 3), (17, 1), (16, 16), (15, 33)])
-def test_pictures_may_be_small(size: tuple[int, int]) -> None:
+def test_images_may_be_small(size: tuple[int, int]) -> None:
     pixels = np.full((*size, 3), 77, np.uint8)
     strength, angle = detector().oriented(pixels, scales=(0.5, 1, 2))
     assert strength.shape == angle.shape == size
@@ -115,7 +94,7 @@ def test_pictures_may_be_small(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("values", "message"),
     [
         (np.zeros(9, np.uint8), r"array of shape \(height, width\), .*, got \(9,\)"),
         (np.zeros((3, 40, 52), np.uint8), r"got \(3, 40, 52\); put the colours last with numpy"),
@@ -132,16 +111,16 @@ def test_pictures_may_be_small(size: tuple[int, int]) -> None:
         (np.full((4, 4), "a"), "got str32; convert it first"),
     ],
 )
-def test_arrays_that_are_no_pictures_are_named(given: NDArray[np.generic], message: str) -> None:
+def test_arrays_that_are_no_images_are_named(values: NDArray[np.generic], message: str) -> None:
     with pytest.raises(ImageError, match=f"^the image .*{message}") as caught:
-        detector()(given)
+        detector()(values)
     assert "\n" not in str(caught.value)
     with pytest.raises(ImageError, match=r"^image 1 "):
-        detector()([picture(), given])
+        detector()([blobs(), values])
 
 
 def test_values_may_be_off_by_rounding() -> None:
-    almost = np.clip(picture() / 255, 0.1, 0.9)
+    almost = np.clip(blobs() / 255, 0.1, 0.9)
     almost[0, 0], almost[1, 1] = 1 + 1e-8, -1e-8
     assert np.isfinite(detector()(almost)).all()
 
@@ -149,7 +128,7 @@ def test_values_may_be_off_by_rounding() -> None:
 @pytest.mark.parametrize("scales", [(), (0,), (1, -1), (100,), (math.nan,)])
 def test_scales_that_make_no_sense_are_named(scales: tuple[float, ...]) -> None:
     with pytest.raises(InputError, match=r"scales are numbers from 0\.1 to 4, at least one, got"):
-        detector()(picture(), scales)
+        detector()(blobs(), scales)
 
 
 # The network --------------------------------------------------------------------------------------
@@ -159,153 +138,63 @@ def test_the_default_is_the_pretrained_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card = {"recipe": {}, "data": {}, "metrics": {}, "commit": ""}
-    models.save(network(), tmp_path / "hdsn.safetensors", card=card)
+    models.save(edge_network(), tmp_path / "hdsn.safetensors", card=card)
     monkeypatch.setattr(store, "FOLDER", tmp_path)
-    np.testing.assert_array_equal(hnets.EdgeDetector()(picture()), detector()(picture()))
+    np.testing.assert_array_equal(hnets.EdgeDetector()(blobs()), detector()(blobs()))
 
 
-def test_the_model_given_is_left_as_it_is() -> None:
+def test_weights_may_be_a_file_or_the_folder_of_a_run(tmp_path: Path) -> None:
+    path = models.save(edge_network(), tmp_path / "seed-0" / "model.safetensors")
+    for source in (path, str(path), path.parent):
+        np.testing.assert_array_equal(EdgeDetector(source)(blobs()), detector()(blobs()))
+    with pytest.raises(InputError, match=r"there is no file or folder .*other\.safetensors"):
+        EdgeDetector(tmp_path / "other.safetensors")
+    with pytest.raises(InputError, match=r"expects an H-DSN or an HED of .*, got a HNetMNIST"):
+        EdgeDetector("hnet_mnist")
+
+
+def test_the_model_itself_is_left_as_it_is() -> None:
     net = models.hdsn().train()
     before = {key: value.clone() for key, value in net.state_dict().items()}
-    EdgeDetector(net).oriented(picture())
+    EdgeDetector(net).oriented(blobs())
     assert net.training
     assert all(p.requires_grad for p in net.parameters())
     assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
 
 
-def test_an_hed_finds_boundaries_but_not_their_orientation() -> None:
+def test_an_hed_finds_edges_but_not_their_orientation() -> None:
     hed = EdgeDetector(models.hed_low())
-    assert hed(picture()).shape == (40, 52)
+    assert hed(blobs()).shape == (40, 52)
     with pytest.raises(InputError, match="fields of order 1, and HED has none; use an H-DSN"):
-        hed.oriented(picture())
+        hed.oriented(blobs())
 
 
 def test_other_networks_and_devices_are_refused() -> None:
     with pytest.raises(InputError, match=r"expects an H-DSN or an HED of .*, got a Linear"):
         EdgeDetector(nn.Linear(3, 4))
     with pytest.raises(InputError, match="such as cpu or cuda, got 'nowhere'"):
-        EdgeDetector(network(), device="nowhere")
+        EdgeDetector(edge_network(), device="nowhere")
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match=r"cannot compute on 'cuda' \(.*\); use cpu"):
-            EdgeDetector(network(), device="cuda")
+            EdgeDetector(edge_network(), device="cuda")
 
 
-# A quarter turn -----------------------------------------------------------------------------------
+# Rotation by 90 degrees --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("quarters", [1, 2, 3])
 @pytest.mark.parametrize("size", [(40, 52), (41, 52), (40, 51), (33, 47)])
 @pytest.mark.parametrize("scales", [(1.0,), (0.5, 1.5)])
-def test_a_quarter_turn_turns_the_boundaries_exactly(
+def test_rotation_by_90_degrees_rotates_the_edges_exactly(
     quarters: int, size: tuple[int, int], scales: tuple[float, ...]
 ) -> None:
-    pixels = picture(*size)
+    pixels = blobs(*size)
     strength, angle = detector().oriented(pixels, scales)
-    turned = detector().oriented(np.rot90(pixels, quarters), scales)
-    np.testing.assert_allclose(turned.strength, np.rot90(strength, quarters), atol=2e-6)
-    off = turns(turned.angle, np.rot90(angle, quarters) + quarters * np.pi / 2)
+    rotated = detector().oriented(np.rot90(pixels, quarters), scales)
+    np.testing.assert_allclose(rotated.strength, np.rot90(strength, quarters), atol=2e-6)
+    off = apart(rotated.angle, np.rot90(angle, quarters) + quarters * np.pi / 2)
     assert np.quantile(off, 0.99) < 1e-4  # where there is no direction at all, rounding decides
-    assert 0 <= turned.angle.min() <= turned.angle.max() < np.pi
-
-
-# Tiles --------------------------------------------------------------------------------------------
-
-
-def test_the_network_looks_as_far_as_is_said() -> None:
-    assert receptive_radius(detector().model) == 93
-    assert receptive_radius(EdgeDetector(models.hed_low()).model) == 93
-
-
-@pytest.mark.parametrize("size", [321, 320])
-def test_nothing_beyond_its_reach_changes_the_answer(size: int) -> None:
-    net = detector().model
-    x = torch.rand(1, 3, 16 + size % 2, size, requires_grad=True)
-    middle = size // 2
-    net(x)[0, 0, 8, middle].backward()
-    assert x.grad is not None
-    seen = x.grad.abs().sum((0, 1, 2)).nonzero()[:, 0]
-    assert 60 < middle - int(seen.min()) <= 93
-    assert 60 < int(seen.max()) - middle <= 93
-
-
-def cut(height: int, width: int, *_: float) -> list[tuple[range, range]]:
-    """A long picture in three tiles."""
-    long = max(height, width)
-    parts = [range(0, 140), range(140, 277), range(277, long)]
-    if height < width:
-        return [(range(height), part) for part in parts]
-    return [(part, range(width)) for part in parts]
-
-
-@pytest.mark.parametrize("size", [(20, 420), (21, 421), (20, 421), (420, 21), (433, 20)])
-@pytest.mark.parametrize("scales", [(1.0,), (0.7, 1.3)])
-def test_tiles_give_the_answer_of_the_whole(
-    size: tuple[int, int], scales: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pixels = picture(*size)
-    strength, angle = detector().oriented(pixels, scales)
-    monkeypatch.setattr(windows, "split", cut)
-    tiled = detector().oriented(pixels, scales)
-    np.testing.assert_allclose(tiled.strength, strength, atol=1e-6)
-    assert np.quantile(turns(tiled.angle, angle), 0.99) < 1e-4
-    np.testing.assert_allclose(detector()(pixels, scales), strength, atol=1e-6)
-
-
-def test_tiles_without_margins_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    pixels = picture(20, 420)
-    whole = detector()(pixels)
-    monkeypatch.setattr(windows, "split", cut)
-    blind = EdgeDetector(network())
-    blind._view = View(margin=48, halvings=4, device=torch.device("cpu"))
-    assert np.abs(blind(pixels) - whole).max() > 1e-5
-
-
-@pytest.mark.parametrize("size", [(1, 5000), (3000, 2), (1500, 1400), (1449, 1449)])
-def test_tiles_cover_every_pixel_once_and_are_small(size: tuple[int, int]) -> None:
-    for margin, scale in ((0, 1.0), (111, 1.0), (111, 4.0)):
-        times = np.zeros(size, int)
-        for rows, columns in windows.split(*size, margin, scale):
-            times[rows.start : rows.stop, columns.start : columns.stop] += 1
-            sides = [len(part) * scale + 2 * margin for part in (rows, columns)]
-            assert len(rows) * len(columns) == times.size or math.prod(sides) <= windows.AT_ONCE
-        assert (times == 1).all()
-
-
-def test_what_is_shown_is_never_more_than_fits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "AT_ONCE", 300**2)
-    shown = []
-
-    def watch(x: Tensor) -> Tensor:
-        shown.append(x.shape[2] * x.shape[3])
-        return x[:, :1]
-
-    image = np.zeros((310, 400), np.uint8)[..., None].repeat(3, 2)
-    for scales in ([0.1], [1.0], [0.5, 1.0, 1.5]):
-        predict_tiled(watch, lambda maps: maps, image, scales, detector()._view)
-    assert max(shown) <= 300**2
-    assert len(shown) > 20
-
-
-# Scales -------------------------------------------------------------------------------------------
-
-
-def test_scales_are_averaged() -> None:
-    each = [detector()(picture(), [scale]) for scale in (0.5, 1, 1.5)]
-    np.testing.assert_allclose(
-        detector()(picture(), (0.5, 1, 1.5)), np.mean(each, axis=0), atol=1e-6
-    )
-    assert np.abs(each[0] - each[1]).max() > 0.01
-
-
-@pytest.mark.parametrize("scale", [0.3, 0.5, 1.0, 1.5, 3.7])
-def test_a_smooth_picture_survives_the_way_there_and_back(scale: float) -> None:
-    y, x = np.mgrid[:90, :121] / 40
-    wave = (0.5 + 0.5 * np.sin(x + y)).astype(np.float32)
-    image = np.stack([wave, 1 - wave, 0.3 + 0 * wave], 2)
-    back = predict_tiled(lambda shown: shown, lambda maps: maps, image, [scale], detector()._view)
-    np.testing.assert_allclose(back[2], 0.3, atol=1e-6)
-    inside = np.s_[:, 8:-8, 8:-8]  # at the border there is less to interpolate between
-    np.testing.assert_allclose(back[inside], image.transpose(2, 0, 1)[inside], atol=0.01)
+    assert 0 <= rotated.angle.min() <= rotated.angle.max() < np.pi
 
 
 # Lines --------------------------------------------------------------------------------------------
@@ -326,7 +215,7 @@ def test_lines_are_where_the_strength_is_highest_across_them() -> None:
 
 
 @pytest.mark.parametrize("rise", [-2, -1, -0.5, 0.5, 1, 2])
-def test_lines_follow_a_slanted_boundary(rise: float) -> None:
+def test_lines_follow_a_slanted_edge(rise: float) -> None:
     y, x = 20 - np.arange(41)[:, None], np.arange(41) - 20
     away = np.abs(y - rise * x) / math.hypot(1, rise)
     strength = np.exp(-((away / 2) ** 2)).astype(np.float32)
@@ -335,18 +224,18 @@ def test_lines_follow_a_slanted_boundary(rise: float) -> None:
     assert (suppress_edges(strength, right + np.pi / 2) > 0)[away > 1].any()
 
 
-def test_thinned_is_suppress_edges_of_oriented() -> None:
-    oriented = detector().oriented(picture())
+def test_suppressed_is_suppress_edges_of_oriented() -> None:
+    oriented = detector().oriented(blobs())
     assert isinstance(oriented, OrientedEdges)
-    thinned = detector().suppressed(picture(), variant="unsmoothed")
-    np.testing.assert_array_equal(thinned, suppress_edges(*oriented, "unsmoothed"))
-    kept = thinned > 0
-    assert 0.02 < kept.mean() < 0.6
+    lines = detector().suppressed(blobs(), variant="unsmoothed")
+    np.testing.assert_array_equal(lines, suppress_edges(*oriented, "unsmoothed"))
+    remain = lines > 0
+    assert 0.02 < remain.mean() < 0.6
     inside = np.s_[6:-6, 6:-6]
-    expected = np.where(kept, oriented.strength, 0)
-    np.testing.assert_array_equal(thinned[inside], expected[inside])
+    expected = np.where(remain, oriented.strength, 0)
+    np.testing.assert_array_equal(lines[inside], expected[inside])
     with pytest.raises(InputError, match="there is no suppression 'thick': it is one of none, "):
-        detector().suppressed(picture(), variant="thick")
+        detector().suppressed(blobs(), variant="thick")
 
 
 def test_lines_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +244,7 @@ def test_lines_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     angle = (np.pi * random.random((130, 97))).astype(np.float32)
     names = [name for name in suppression.VARIANTS if name != "none"]
     whole = [suppress_edges(strength, angle, name) for name in names]
-    monkeypatch.setattr(windows, "AT_ONCE", 40**2)
-    assert len(list(windows.split(130, 97))) == 12
+    monkeypatch.setattr(tiles, "AT_ONCE", 40**2)
+    assert len(list(tiles.split(130, 97))) == 12
     for name, expected in zip(names, whole, strict=True):
         np.testing.assert_array_equal(suppress_edges(strength, angle, name), expected)

@@ -62,23 +62,23 @@ def test_the_digit_is_the_same_in_any_guise(
 
 @pytest.mark.parametrize("digit", STROKES)
 @pytest.mark.parametrize("degrees", [90, 180, 270])
-def test_quarter_turns_are_exact(digit: str, degrees: int) -> None:
-    picture = drawn(digit, size=(240, 240))
-    expected = np.rot90(as_digit(picture), degrees // 90)
-    assert difference(as_digit(picture, degrees), expected) < 1e-6
-    assert difference(as_digit(picture.rotate(degrees)), expected) < 0.02
+def test_rotations_by_90_degrees_are_exact(digit: str, degrees: int) -> None:
+    image = drawn(digit, size=(240, 240))
+    expected = np.rot90(as_digit(image), degrees // 90)
+    assert difference(as_digit(image, degrees), expected) < 1e-6
+    assert difference(as_digit(image.rotate(degrees)), expected) < 0.02
 
 
 @pytest.mark.parametrize("degrees", [17, 37, 45, 200])
-def test_a_turned_picture_gives_the_turned_digit(degrees: int) -> None:
-    picture = drawn(size=(300, 300))
-    turned = picture.rotate(degrees, Image.Resampling.BICUBIC, fillcolor=round(0.9 * 255))
-    assert difference(as_digit(turned), as_digit(picture, degrees)) < 0.08
+def test_a_rotated_image_gives_the_rotated_digit(degrees: int) -> None:
+    image = drawn(size=(300, 300))
+    rotated = image.rotate(degrees, Image.Resampling.BICUBIC, fillcolor=round(0.9 * 255))
+    assert difference(as_digit(rotated), as_digit(image, degrees)) < 0.08
 
 
-def test_turning_does_not_blur() -> None:
-    picture = drawn("2")
-    sharpness = [float((as_digit(picture, a) ** 2).sum()) for a in range(0, 360, 15)]
+def test_rotation_does_not_blur() -> None:
+    image = drawn("2")
+    sharpness = [float((as_digit(image, a) ** 2).sum()) for a in range(0, 360, 15)]
     assert np.ptp(sharpness) / np.mean(sharpness) < 0.03
 
 
@@ -101,8 +101,8 @@ def test_specks_and_what_looks_in_at_the_edge_are_left_out() -> None:
 
 
 def test_both_parts_of_a_digit_are_kept() -> None:
-    picture = drawn("5")
-    whole, lower = as_digit(picture), picture.copy()
+    image = drawn("5")
+    whole, lower = as_digit(image), image.copy()
     lower.paste(round(0.9 * 255), (0, 0, 320, 72))  # without its bar
     assert difference(as_digit(lower), whole) > 0.3
 
@@ -113,10 +113,10 @@ def test_parts_are_those_of_scipy() -> None:
     for share in (0.05, 0.3, 0.5, 0.6, 1.0):
         mask = random.random((40, 61)) < share
         expected, count = label(mask, np.ones((3, 3)))
-        found = ink._labels(mask)
-        pairs = set(zip(expected.ravel().tolist(), found.ravel().tolist(), strict=True))
-        assert len(pairs) == len(set(expected.ravel())) == len(set(found.ravel()))
-        assert found.max() == count
+        labels = ink._labels(mask)
+        pairs = set(zip(expected.ravel().tolist(), labels.ravel().tolist(), strict=True))
+        assert len(pairs) == len(set(expected.ravel())) == len(set(labels.ravel()))
+        assert labels.max() == count
 
 
 @pytest.mark.parametrize(
@@ -133,28 +133,28 @@ def test_parts_are_those_of_scipy() -> None:
     ],
     ids=["black", "white", "grey", "light", "grain", "dark grain", "speck", "transparent"],
 )
-def test_a_blank_picture_is_refused(blank: Image.Image) -> None:
+def test_a_blank_image_is_refused(blank: Image.Image) -> None:
     with pytest.raises(ImageError, match=BLANK.format(r"page\.png")):
         as_digit(blank, name="page.png")
 
 
 def test_arrays_and_modes_are_read_alike() -> None:
-    picture = drawn()
-    values = np.asarray(picture)
-    expected = as_digit(picture)
+    image = drawn()
+    values = np.asarray(image)
+    expected = as_digit(image)
     others: list[Image.Image | NDArray[np.generic]] = [
         values,
         values[:, :, None].repeat(3, 2),
         values.astype(np.float32) / 255,
         values.astype(np.float64) / 255,
-        picture.convert("RGB"),
-        picture.convert("P"),
+        image.convert("RGB"),
+        image.convert("P"),
         Image.fromarray(values.astype(np.uint16) * 200),
     ]
     for other in others:
         assert difference(as_digit(other), expected) < 0.02
-    clear = Image.new("RGBA", picture.size, (0, 0, 0, 0))
-    clear.putalpha(picture.point(lambda v: 255 if v < 128 else 0))
+    clear = Image.new("RGBA", image.size, (0, 0, 0, 0))
+    clear.putalpha(image.point(lambda v: 255 if v < 128 else 0))
     assert difference(as_digit(clear), expected) < 0.1
 
 
@@ -170,7 +170,7 @@ def test_arrays_and_modes_are_read_alike() -> None:
         (np.full((32, 32), math.nan), "got float64 from nan"),
     ],
 )
-def test_arrays_that_are_no_pictures_are_named(values: NDArray[np.generic], message: str) -> None:
+def test_arrays_that_are_no_images_are_named(values: NDArray[np.generic], message: str) -> None:
     with pytest.raises(ImageError, match=f"it .*{message}") as caught:
         as_digit(values, name="it")
     assert "\n" not in str(caught.value)

@@ -56,9 +56,9 @@ def apart(angle: NDArray[np.floating], other: NDArray[np.floating]) -> NDArray[n
 
 def errors(detector: EdgeDetector, degrees: float, **options: float | str) -> NDArray[np.float64]:
     """How many degrees the direction is off, at pixels along the edge or bar."""
-    found = detector.oriented(edge(degrees, **options)).angle  # type: ignore[arg-type]
+    angles = detector.oriented(edge(degrees, **options)).angle  # type: ignore[arg-type]
     asked = (np.abs(distance(degrees)) <= 1) & (np.abs(distance(degrees + 90)) < 8)
-    return apart(found[asked], np.radians(degrees + 90))
+    return apart(angles[asked], np.radians(degrees + 90))
 
 
 @functools.cache
@@ -79,9 +79,9 @@ def random(seed: int) -> EdgeDetector:
     ("normal", "angle"), [(90, 0), (270, 0), (0, 90), (180, 90), (135, 45), (-45, 45), (45, 135)]
 )
 def test_the_angle_is_that_of_the_line_with_y_up(normal: float, angle: float) -> None:
-    found = trained().oriented(edge(normal)).angle
-    assert apart(found[SIDE // 2, SIDE // 2], np.radians(angle)) < 2
-    assert 0 <= found.min() <= found.max() < np.pi
+    angles = trained().oriented(edge(normal)).angle
+    assert apart(angles[SIDE // 2, SIDE // 2], np.radians(angle)) < 2
+    assert 0 <= angles.min() <= angles.max() < np.pi
 
 
 # Accuracy -----------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_random_weights_know_the_direction_too(seed: int) -> None:
 
 
 def test_weights_matter_to_what_is_read() -> None:
-    """A compass that was calibrated for other weights is lost."""
+    """A reader that was calibrated for other weights is wrong."""
     net, other = hnets.freeze(models.hdsn()), hnets.freeze(models.hdsn())
     assert isinstance(net, models.HDSN)
     assert isinstance(other, models.HDSN)
@@ -131,33 +131,33 @@ def test_weights_matter_to_what_is_read() -> None:
         maps = net.stages[0]((x - net.mean) / net.std)
     middle = (slice(None), slice(None), SIDE // 2, SIDE // 2)
     off = []
-    for compass in (OrientationReader(net), OrientationReader(other)):
-        re, im = compass(maps)[middle].T.numpy()
+    for reader in (OrientationReader(net), OrientationReader(other)):
+        re, im = reader(maps)[middle].T.numpy()
         off.append(apart(np.arctan2(im, re) / 2, np.radians(DEGREES)).mean())
     assert off[0] < 5
     assert off[1] > 15
 
 
-def test_directions_hold_up_to_the_border_of_a_picture() -> None:
+def test_directions_hold_up_to_the_border_of_a_image() -> None:
     for degrees in (0, 90):
-        found = trained().oriented(edge(degrees)).angle
+        angles = trained().oriented(edge(degrees)).angle
         along = np.abs(distance(degrees)) <= 1
-        assert apart(found, np.radians(degrees + 90))[along].max() < 5
+        assert apart(angles, np.radians(degrees + 90))[along].max() < 5
 
 
-# Turns --------------------------------------------------------------------------------------------
+# Rotation -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", ["trained", "random"])
-def test_a_quarter_turn_adds_exactly_90_degrees(which: str) -> None:
+def test_rotation_by_90_degrees_adds_exactly_90_degrees(which: str) -> None:
     detector = trained() if which == "trained" else random(0)
-    picture = edge(20, "skin") * 0.5 + edge(75, "blue and yellow") * 0.5
+    image = edge(20, "skin") * 0.5 + edge(75, "blue and yellow") * 0.5
     near = (np.abs(distance(20)) < 3) | (
         np.abs(distance(75)) < 3
     )  # elsewhere there is no direction
-    before = detector.oriented(picture)
+    before = detector.oriented(image)
     for quarters in (1, 2, 3):
-        after = detector.oriented(np.rot90(picture, quarters))
+        after = detector.oriented(np.rot90(image, quarters))
         np.testing.assert_allclose(after.strength, np.rot90(before.strength, quarters), atol=5e-5)
         off = apart(after.angle, np.rot90(before.angle, quarters) + quarters * np.pi / 2)
         assert off[np.rot90(near, quarters)].max() < 0.01

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from torch import nn
 from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
-from hnets.models import create_model
+from hnets.models import load
 from hnets.predict.image_input import Floats, ImageLike
 from hnets.predict.ink import SIDE, find_ink
 
@@ -95,15 +96,18 @@ class DigitClassifier:
     a 6 and a 9 are rotations of each other by 180°, and differ only by how people write them.
 
     Args:
-        weights: the name of a trained network, or any network from ``(batch, 1, 28, 28)`` to ten
-            logits. A copy is frozen by `hnets.freeze`.
+        weights: a network for digits by the name of its weights, a file or a run's folder, as
+            `hnets.load` takes them; or any network from ``(batch, 1, 28, 28)`` to ten logits, of
+            which a copy is frozen.
         device: where it runs.
     """
 
     def __init__(
-        self, weights: nn.Module | str = DEFAULT, device: torch.device | str = "cpu"
+        self,
+        weights: nn.Module | str | os.PathLike[str] = DEFAULT,
+        device: torch.device | str = "cpu",
     ) -> None:
-        network = weights if isinstance(weights, nn.Module) else _trained(weights)
+        network = weights if isinstance(weights, nn.Module) else _digit_network(weights)
         self.device = usable(device)
         self.model = freeze(network).to(self.device)
 
@@ -138,8 +142,8 @@ class DigitClassifier:
         return probabilities
 
 
-def _trained(name: str) -> nn.Module:
-    network = create_model(name, pretrained=True)
-    if network.in_chans != 1:
-        raise InputError(f"expected a network that reads digits, such as {DEFAULT}, got {name}")
+def _digit_network(weights: str | os.PathLike[str]) -> nn.Module:
+    network = load(weights)
+    if network.in_chans != 1 or network.num_classes != 10:
+        raise InputError(f"expected a network that reads digits, such as {DEFAULT}, got {weights}")
     return network

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeVar, cast, overload
@@ -14,8 +15,7 @@ from torch import Tensor, nn
 from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
-from hnets.models import create_model
-from hnets.models._hdsn import EdgeNetwork
+from hnets.models import EdgeNetwork, load
 from hnets.predict import SCALES
 from hnets.predict.image_input import Floats, ImageLike, rgb
 from hnets.predict.orientation import OrientationReader
@@ -59,17 +59,17 @@ class EdgeDetector:
     memory that is needed and changes nothing else.
 
     Args:
-        weights: an `hnets.models.hdsn` of your own training, or a network to compare it with, such
-            as `hnets.models.hed`; by default the trained H-DSN. A copy is frozen by `hnets.freeze`.
+        weights: an H-DSN or HED by the name of its weights, a file or a run's folder, as
+            `hnets.load` takes them; or the network itself, of which a copy is frozen.
         device: where it runs.
     """
 
     def __init__(
-        self, weights: nn.Module | str = "hdsn", device: torch.device | str = "cpu"
+        self,
+        weights: nn.Module | str | os.PathLike[str] = "hdsn",
+        device: torch.device | str = "cpu",
     ) -> None:
-        network = weights
-        if not isinstance(network, nn.Module):
-            network = create_model(network, pretrained=True)
+        network = weights if isinstance(weights, nn.Module) else load(weights)
         if not isinstance(network, EdgeNetwork):
             raise InputError(
                 f"EdgeDetector expects an H-DSN or an HED of hnets.models, got a "

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hnets.errors import InputError
 from hnets.functional import gaussian_window
-from hnets.models._hdsn import HDSN, EdgeNetwork
+from hnets.models import HDSN, EdgeNetwork
 
 __all__ = ["OrientationReader"]
 

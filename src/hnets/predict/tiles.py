@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hnets.functional.pyramid import margin_to_halve
-from hnets.models._hdsn import EdgeNetwork
+from hnets.models import EdgeNetwork
 
 __all__ = ["View", "predict_tiled", "receptive_radius", "split"]
 
