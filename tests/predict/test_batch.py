@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hnets.data.image_file import SUFFIXES
 from hnets.predict.batch import find_images, output_names
 
 
@@ -18,8 +19,8 @@ def test_inputs_that_name_no_image_are_listed_and_the_others_are_found(tmp_path:
     paths, errors = find_images(map(str, inputs))
     assert paths == [image]
     assert [str(error) for error in errors] == [
-        f"there is no image in the folder {empty}; expected files that end in .png, .jpg, .jpeg, "
-        ".tif, .tiff, .webp, .gif, .bmp",
+        f"there is no image in the folder {empty}; expected files that end in "
+        f"{', '.join(SUFFIXES)}",
         f"there is no file like {tmp_path}/*.gif; give the path of an image",
         f"there is no file {tmp_path}/b.png; give the path of an image",
     ]
