@@ -1,6 +1,7 @@
 """Recipes: what is in them, and what is said about a wrong one."""
 
 import contextlib
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hnets.errors import InputError
 from hnets.train import Recipe, read_recipe, shipped_recipes
 from hnets.train.classification_task import Classification
-from hnets.train.recipe import Training
+from hnets.train.recipe import Data, Model, Training, to_toml
 from hnets.train.run import build
 
 SMALLEST = 'title = "t"\n[model]\nname = "z2cnn"\n[data]\nname = "digits"\n'
@@ -134,6 +135,22 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
 def test_whatever_comes_is_a_recipe_or_one_clear_error(values: object) -> None:
     with contextlib.suppress(InputError):
         Recipe.from_dict(values)  # type: ignore[arg-type]
+
+
+TEXT = st.text(st.characters(codec="utf-8"))
+VALUES = st.recursive(
+    TEXT | st.integers() | st.booleans() | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(TEXT, st.dictionaries(TEXT, VALUES, max_size=4))
+def test_recipes_round_trip_through_toml(title: str, options: dict[str, object]) -> None:
+    recipe = Recipe(title, Model("z2cnn", options), Data('C:\\images\\"mine"')).replace(
+        {"search.space": {"optimiser.rate": {"low": 1e-300, "high": 0.1 + 0.2, "log": True}}}
+    )
+    assert Recipe.from_dict(tomllib.loads(to_toml(recipe))) == recipe
 
 
 def test_a_model_is_built_for_the_shape_of_the_data() -> None:

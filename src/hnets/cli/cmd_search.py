@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,19 +14,15 @@ from hnets.cli.command_line import Device, app, make_folder, whole
 from hnets.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from optuna.trial import FrozenTrial
 
-    from hnets.train import Run, Watch
+    from hnets.train import Run
     from hnets.train.checkpoint import Row
-    from hnets.train.study import Trial
 
 __all__ = ["search"]
 
 SIDE_BY_SIDE = 8
 """Trials at once on a GPU."""
-SHOWN = 5
-LINES = 20
 
 
 class Sampler(StrEnum):
@@ -100,138 +95,70 @@ def search(
     from hnets.train import search as protocol
 
     console, name = Console(), Path(recipe).stem
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     chosen = engine.read_recipe(recipe, changes)
     protocol.check_search(chosen)
     folder, count = out or Path("runs") / f"search-{name}", trials or chosen.search.trials
     with engine.joined(device) as team:
-        at_once = _at_once(parallel, team.device.type)
+        gpu = team.device.type == "cuda"
+        at_once = parallel or (SIDE_BY_SIDE if gpu else 1)
+        if at_once > 1 and not gpu:
+            raise InputError(
+                f"--parallel: trials train side by side on a GPU only, got {parallel} on "
+                f"{team.device.type}; to use more cores, run the same command several times at once"
+            )
         make_folder(folder)
-        shared = protocol.open_study(chosen, study or name, folder, storage, sampler.value, seed)
-        with shared, _watching(console, count) as (show, watch):
+        with (
+            protocol.open_study(chosen, study or name, folder, storage) as shared,
+            console.status("training") as status,
+        ):
 
-            def told(found: Sequence[Trial]) -> None:
-                protocol.write_search(chosen, shared, found, folder)
-                show(found)
+            def watch(run: Run, row: Row) -> None:
+                status.update(f"epoch {row['epoch']:.0f}/{run.recipe.training.epochs}")
 
-            show(shared.trials())
+            how = (sampler.value, seed, at_once, watch)
+            ended = {one.number for one in protocol.ranked(shared.get_trials(False))}
             try:
-                found = protocol.run_trials(chosen, shared, count, team, at_once, told, watch)
+                for begun in protocol.train_trials(chosen, shared, count, team, *how):
+                    protocol.write(chosen, shared, begun, folder)
+                    for one in begun:
+                        if not (one.state.is_finished() and one.number not in ended):
+                            continue
+                        ended.add(one.number)
+                        say(f"trial {one.number}  {_outcome(one)}")
+                    for best in protocol.ranked(begun)[:1]:
+                        say(f"{len(ended)}/{count} trials, best: {_outcome(best)}")
             except KeyboardInterrupt:
-                _say(console, "what has ended is kept: run the same command again to go on")
+                say("what has ended is kept: run the same command again to go on")
                 raise
-            show(found)
-        if running := [one for one in found if one.state == "running"]:
-            where = ", ".join(sorted({one.host for one in running}))
-            _say(
-                console,
-                f"{len(running)} of {count} trials still run on {where}: the process that ends the "
-                "last one goes on to the test set; if it was killed, run this again in 5 minutes",
+            begun = shared.get_trials(False)
+            protocol.write(chosen, shared, begun, folder)
+        best = protocol.best_of(begun)
+        running = [one for one in begun if not one.state.is_finished()]
+        if running:
+            hosts = ", ".join(sorted({one.user_attrs.get("host", "") for one in running}))
+            say(
+                f"{len(running)} of {count} trials still run on {hosts}: the process that ends the "
+                "last one goes on to the test set; if it was killed, run this again in 2 minutes"
             )
             return
-        protocol.write_search(chosen, shared, found, folder)
-        best = protocol.best_of(found)
         final = protocol.best_recipe(chosen, best)
         runs = engine.seeds_of(final, seeds, folder / f"trial-{best.number}", name)
-        with engine.watching(runs, console) as watch:
+        with engine.watching(runs, console) as watch_runs:
             # What an earlier call has trained of it is not trained again.
-            results = engine.train(runs, team, True, watch)
+            results = engine.train(runs, team, True, watch_runs)
         result = engine.report(results, team, folder)
-    console.print(_table(protocol.ranked(found)[:SHOWN]))
     for split, errors in result["summary"].items():
-        mean = engine.mean_and_spread(errors)
-        _say(console, f"{split:>10} error  {mean} %  (seeds: {errors['n']})")
-    _say(console, f"wrote search.json, best.toml and result.json to {folder}")
+        say(f"{split:>10} error  {engine.mean_and_spread(errors)} %  (seeds: {errors['n']})")
+    say(f"wrote search.json, best.toml and result.json to {folder}")
 
 
-def _at_once(wanted: int | None, device: str) -> int:
-    if device == "cuda":
-        return wanted or SIDE_BY_SIDE
-    if wanted not in (None, 1):
-        raise InputError(
-            f"--parallel: trials train side by side on a GPU only, got {wanted} on {device}; to "
-            "use more cores, run the same command several times at once"
-        )
-    return 1
+def _outcome(trial: FrozenTrial) -> str:
+    from hnets.train.search import STATES
 
-
-@contextmanager
-def _watching(
-    console: Console, count: int
-) -> Iterator[tuple[Callable[[Sequence[Trial]], None], Watch]]:
-    """One line on a terminal that keeps up with the search; elsewhere a line for each trial."""
-    from rich.progress import BarColumn, Progress, TextColumn
-    from rich.table import Column
-
-    if not console.is_terminal:
-        seen = set[int]()
-
-        def write(found: Sequence[Trial]) -> None:
-            new = [one for one in found if one.state != "running" and one.number not in seen]
-            for one in new[-LINES:]:  # an earlier call may have left many
-                _say(console, f"trial {one.number}  {_outcome(one)}")
-            if new:
-                _say(console, f"{_ended(found)}/{count} trials  {_best(found)}")
-            seen.update(one.number for one in new)
-
-        yield write, lambda run, row: None
-        return
-    columns = (
-        TextColumn("trials {task.completed:.0f}/{task.total:.0f}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[epoch]}"),
-        TextColumn("{task.fields[best]}", markup=False, table_column=Column(no_wrap=True)),
+    state = STATES[trial.state]
+    values = "  ".join(
+        f"{key} = {value:.3g}" if isinstance(value, float) else f"{key} = {value}"
+        for key, value in trial.params.items()
     )
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("", total=count, best=_best([]), epoch="")
-
-        def draw(found: Sequence[Trial]) -> None:
-            progress.update(bar, completed=_ended(found), best=_best(found), epoch="")
-
-        def follow(run: Run, row: Row) -> None:
-            epochs = run.recipe.training.epochs
-            progress.update(bar, epoch=f"epoch {row['epoch']:.0f}/{epochs}")
-
-        yield draw, follow
-
-
-def _ended(trials: Sequence[Trial]) -> int:
-    return sum(one.state in ("done", "diverged") for one in trials)
-
-
-def _best(trials: Sequence[Trial]) -> str:
-    from hnets.train.search import ranked
-
-    best = ranked(trials)[:1]
-    return f"best {best[0].val_error:.2f} %: {_values(best[0])}" if best else "no best yet"
-
-
-def _outcome(trial: Trial) -> str:
-    said = trial.state if trial.val_error is None else f"val {trial.val_error:.2f} %"
-    return f"{said}  {_values(trial)}"
-
-
-def _values(trial: Trial) -> str:
-    return "  ".join(f"{key} = {_short(value)}" for key, value in trial.values.items())
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _table(trials: Sequence[Trial]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title="the best on validation")
-    for key in ("trial", "val error %", "val loss", *trials[0].values):
-        table.add_column(escape(key.replace(".", ".\n")), justify="right")
-    for one in trials:
-        values = map(_short, one.values.values())
-        table.add_row(
-            str(one.number), f"{one.val_error:.2f}", f"{one.val_loss:.4f}", *map(escape, values)
-        )
-    return table
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return f"{f'val {trial.value:.2f} %' if state == 'done' else state}  {values}"

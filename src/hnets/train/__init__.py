@@ -1,6 +1,5 @@
 """Training: recipes, one loop, checkpoints and results."""
 
-from hnets.train import search
 from hnets.train.distributed import Team, joined
 from hnets.train.loop import train
 from hnets.train.progress import watching
@@ -23,7 +22,6 @@ __all__ = [
     "read_recipe",
     "remember",
     "report",
-    "search",
     "seeds_of",
     "shipped_recipes",
     "train",

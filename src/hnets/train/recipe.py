@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
 import typing
 from collections.abc import Collection, Mapping
@@ -27,6 +28,7 @@ __all__ = [
     "first_difference",
     "read_recipe",
     "shipped_recipes",
+    "to_toml",
 ]
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
@@ -292,6 +294,26 @@ def first_difference(
             if value != other and not {part, f"{part}.{key}"} & set(free):
                 return f"{part}.{key}", value, other
     return None
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The text of a recipe file, of which `read_recipe` makes the same recipe."""
+    lines = [f"title = {_toml(recipe.title)}"]
+    for section, values in recipe.to_dict().items():
+        if section != "title":
+            lines += ["", f"[{section}]", *(f"{key} = {_toml(v)}" for key, v in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float):
+        return repr(value)
+    # JSON escapes texts as TOML does, but for one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def shipped_recipes() -> tuple[str, ...]:

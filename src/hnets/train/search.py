@@ -1,227 +1,108 @@
 """The paper's protocol: random hyperparameters, chosen on validation, tested once.
 
-Each trial trains on the training set and is judged on the validation set. The best is trained
-again on both, with several seeds, and only these networks meet the test set: a trial's recipe has
-none.
+Each trial trains on the training set and is judged on the validation set. The best is trained again
+on both, with several seeds, and only these networks meet the test set. Trials lie in an Optuna
+study, which any number of processes share through its storage.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+import platform
+import re
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
+import numpy as np
 import torch
 
-from hnets.errors import InputError
+from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
 from hnets.train._strict import expect
 from hnets.train.distributed import Team
 from hnets.train.loop import train
-from hnets.train.recipe import Recipe
-from hnets.train.result import Diverged, Result, write_json
-from hnets.train.run import Run, Watch
-from hnets.train.space import Range, Space, read_space
-from hnets.train.toml import to_toml
+from hnets.train.recipe import Recipe, first_difference, to_toml
+from hnets.train.result import Diverged, write_json
+from hnets.train.run import Loaded, Run, Watch, prepare
 
-if TYPE_CHECKING:  # Optuna is imported by those who search
-    from hnets.train.sampler import Method
-    from hnets.train.study import Study, Trial
+try:
+    import optuna
+    import sqlalchemy
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+    from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
+    from optuna.storages._heartbeat import get_heartbeat_thread
+    from optuna.trial import FrozenTrial, TrialState
+except ModuleNotFoundError:
+    raise MissingExtra("searches", "optuna", "search") from None
 
 __all__ = [
+    "STATES",
     "best_of",
     "best_recipe",
     "check_search",
     "open_study",
     "ranked",
-    "run_trials",
-    "trial_recipe",
-    "write_search",
+    "train_trials",
+    "write",
 ]
 
-EXAMPLE = '"optimiser.rate" = { low = 0.001, high = 0.1, log = true }'
+HEARTBEAT, GRACE = 20, 90
+"""Seconds between heartbeats of a running trial, and without one before it is tried again."""
+SAMPLERS = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
+STATES = {
+    TrialState.RUNNING: "running",
+    TrialState.COMPLETE: "done",
+    TrialState.PRUNED: "diverged",
+    TrialState.FAIL: "stopped",
+}
+FORM = "{ low = 0.001, high = 0.1, log = true } or { choices = [46, 128] }"
+SECTIONS = ("model", "augment", "edges", "optimiser", "schedule", "training")
 
 
 def trial_recipe(recipe: Recipe) -> Recipe:
-    """What every trial shares: trained on train, judged on val, and no test set to look at."""
+    """What every trial shares: trained on train, judged on val, and no test set."""
     return recipe.replace({"data.train": "train", "data.val": "val", "data.test": ""})
 
 
-def best_recipe(recipe: Recipe, best: Trial) -> Recipe:
+def best_recipe(recipe: Recipe, best: FrozenTrial) -> Recipe:
     """The recipe with the best trial's values, trained on train and val and then tested."""
-    return recipe.replace({**best.values, "data.train": "train+val", "data.val": ""})
+    return recipe.replace({**best.params, "data.train": "train+val", "data.val": ""})
 
 
-def check_search(recipe: Recipe) -> Space:
-    """The recipe's space, if a search can try all that lies in it, and Optuna is installed."""
-    import hnets.train.study  # noqa: F401 - it says what to install
-
-    base = trial_recipe(recipe)
-    for key, values in recipe.search.space.items():
-        if isinstance(values, Mapping) and any(isinstance(v, Mapping) for v in values.values()):
-            inner = f'"{key}.{next(iter(values))}"'
-            raise InputError(f"[search.space] expects dotted keys in quotes: write {inner}")
-        fixed = key.split(".")[0] in ("title", "data", "evaluation", "search")
-        known = "a key of model, augment, edges, optimiser, schedule or training"
-        expect(not fixed, "[search.space]", known, key)
-    space = read_space(recipe.search.space)
-    if not space:
-        raise InputError(
-            f"the recipe has no [search.space], so there is nothing to try: add one with, for "
-            f"instance, {EXAMPLE}"
-        )
+def check_search(recipe: Recipe) -> dict[str, Any]:
+    """Optuna's distributions of ``[search.space]``, if the recipe takes all that they can give."""
+    base, space = trial_recipe(recipe), {}
+    expect(bool(recipe.search.space), "[search.space]", f'"optimiser.rate" = {FORM}', {})
     expect(recipe.data.test in ("", "test"), "data.test", "test, or nothing", recipe.data.test)
     _check_schedule(base)
-    for key, wanted in space.items():
-        for value in wanted.ends:
+    for key, values in recipe.search.space.items():
+        part, _, name = key.partition(".")
+        wanted = f"keys of {', '.join(SECTIONS)}, dotted and in quotes"
+        expect(part in SECTIONS and name != "", "[search.space]", wanted, key)
+        real = isinstance(base.to_dict()[part].get(name), float)
+        space[key] = _distribution(values, f'search.space."{key}"', real)
+        for value in getattr(space[key], "choices", None) or (space[key].low, space[key].high):
             try:
-                tried = base.replace({key: value})
+                _check_schedule(base.replace({key: value}))
             except InputError as error:
                 raise InputError(f"[search.space] {error}") from None
-            _check_schedule(tried)
-        if isinstance(wanted, Range) and isinstance(_value(base, key), float):
-            space[key] = Range(float(wanted.low), float(wanted.high), wanted.log)
     return space
 
 
-def open_study(
-    recipe: Recipe,
-    name: str,
-    folder: Path,
-    url: str | None = None,
-    method: Method = "random",
-    seed: int = 0,
-) -> Study:
-    """The study of a recipe, new or as it was left.
-
-    Args:
-        recipe: with a ``[search.space]``.
-        name: of the study.
-        folder: where the storage is, if it has no URL.
-        url: of a storage that several machines can reach.
-        method: how values are drawn.
-        seed: of the draws.
-    """
-    space = check_search(recipe)
-    from hnets.train.storage import file_url
-    from hnets.train.study import Study
-
-    told = trial_recipe(recipe).to_dict()
-    del told["title"], told["search"]["trials"]  # these two may change on the way
-    return Study(url or file_url(folder / "search.db"), name, told, space, method, seed)
-
-
-def run_trials(
-    recipe: Recipe,
-    study: Study,
-    count: int,
-    team: Team,
-    parallel: int = 1,
-    told: Callable[[Sequence[Trial]], None] | None = None,
-    watch: Watch | None = None,
-) -> list[Trial]:
-    """Train trials until the study has ``count`` of them, and return all.
-
-    If other processes share the study, some may still be running when this returns.
-
-    Args:
-        recipe: what to vary.
-        study: where trials are taken from and written down.
-        count: in all, with those of other processes and of earlier calls.
-        team: the device; one process, since others share the study.
-        parallel: how many to train side by side, on a GPU.
-        told: is told all trials when some have ended.
-        watch: is told of each epoch.
-    """
-    if team.size > 1:
-        raise InputError(
-            "expected a process for each search, got several that train together: run hnets search "
-            "without torchrun, once for each GPU, with the same --storage and --study"
-        )
-    base = trial_recipe(recipe)
-    while True:
-        taken = study.take(parallel, count)
-        if not taken:
-            found = study.trials()
-            if sum(one.state != "stopped" for one in found) >= count:
-                return found
-        runs = {one.number: _run(base.replace(one.values)) for one in taken}
-        for group in [taken] if team.device.type == "cuda" else [[one] for one in taken]:
-            _run_group(group, runs, study, team, watch)
-            if told is not None:
-                told(study.trials())
-
-
-def _run(recipe: Recipe) -> Run:
-    return Run(recipe, recipe.training.seed)  # and no folder: a trial leaves its errors only
-
-
-def _run_group(
-    group: Sequence[Trial],
-    runs: Mapping[int, Run],
-    study: Study,
-    team: Team,
-    watch: Watch | None,
-) -> None:
-    """Train some trials at once, and write down how they ended."""
-    trials = {id(runs[one.number]): one for one in group}
+def _distribution(values: Any, where: str, real: bool) -> Any:
+    expect(isinstance(values, Mapping), where, FORM, values)
+    choices, kinds = values.get("choices"), {type(values.get(end)) for end in ("low", "high")}
+    plain = isinstance(choices, list) and all(type(v) in (int, float, str, bool) for v in choices)
+    expect(plain or kinds <= {int, float}, where, FORM, values)
+    number = IntDistribution if kinds == {int} and not real else FloatDistribution
     try:
-        finished = train([runs[one.number] for one in group], team, watch=watch)
-    except Diverged as error:
-        for run in error.runs:
-            study.diverged(trials[id(run)])
-        finished = error.results
-    except torch.OutOfMemoryError:
-        raise InputError(
-            f"{len(group)} trials at once need more memory than the GPU has: ask for fewer with "
-            "--parallel; those that have ended are kept"
-        ) from None
-    for found in finished:
-        _tell(study, trials[id(found.run)], found)
-
-
-def _tell(study: Study, trial: Trial, found: Result) -> None:
-    last = found.history[-1]
-    if math.isfinite(last["val_loss"]):
-        study.done(trial, last["val_error"], last["val_loss"], round(found.seconds, 3))
-    else:
-        study.diverged(trial)
-
-
-def ranked(trials: Sequence[Trial]) -> list[Trial]:
-    """Those that are done, the lowest validation error first, and of equals the lowest loss."""
-    done = [one for one in trials if one.state == "done"]
-    return sorted(done, key=lambda one: (one.val_error, one.val_loss, one.number))
-
-
-def best_of(trials: Sequence[Trial]) -> Trial:
-    """The first of `ranked`."""
-    best = ranked(trials)
-    if not best:
-        raise InputError(
-            f"none of {len(trials)} trials came to an end, as all diverged: lower the high end of "
-            "optimiser.rate in [search.space], or set a schedule.warmup"
-        )
-    return best[0]
-
-
-def write_search(recipe: Recipe, study: Study, trials: Sequence[Trial], folder: Path) -> None:
-    """Write ``search.json``, with all trials, and ``best.toml``, once there is a best one."""
-    best = ranked(trials)[:1]
-    write_json(
-        {
-            "study": study.name,
-            "recipe": trial_recipe(recipe).to_dict(),
-            "best": best[0].number if best else None,
-            "trials": [dataclasses.asdict(one) for one in trials],
-        },
-        folder / "search.json",
-    )
-    if best:
-        with replacing(folder / "best.toml") as part:
-            part.write_text(to_toml(best_recipe(recipe, best[0])), encoding="utf-8")
+        return (CategoricalDistribution if "choices" in values else number)(**values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: expected {FORM}, got {values} ({error})") from None
 
 
 def _check_schedule(recipe: Recipe) -> None:
@@ -233,9 +114,187 @@ def _check_schedule(recipe: Recipe) -> None:
         )
 
 
-def _value(recipe: Recipe, key: str) -> Any:
-    """What a recipe has at a dotted key; None for an option that it leaves out."""
-    value: Any = recipe.to_dict()
-    for part in key.split("."):
-        value = value.get(part)
-    return value
+@contextmanager
+def open_study(
+    recipe: Recipe, name: str, folder: Path, url: str | None = None
+) -> Iterator[optuna.Study]:
+    """The study of a recipe, new or as it was left, in a database or an SQLite file of the folder.
+
+    What goes wrong with the storage, at any time, is one line.
+    """
+    file = str((folder / "search.db").absolute())
+    shown = re.sub(r"(//[^:/@]*):[^/]*@", r"\1:***@", url) if url else file
+    url = url or sqlalchemy.URL.create("sqlite", database=file).render_as_string()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Heartbeat|.*experimental")
+            study = _open(url, name)
+            _agree(study, trial_recipe(recipe).to_dict(), f"the study {name!r} in {shown}")
+            yield study
+    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        cause = error.__cause__ or error
+        raise InputError(
+            f"the storage {shown} cannot be used ({getattr(cause, 'orig', cause)}); expected the "
+            "URL of a database that can be written, such as sqlite:///search.db or "
+            "postgresql://user:password@host/name"
+        ) from None
+
+
+def _open(url: str, name: str) -> optuna.Study:
+    wait = {"connect_args": {"timeout": 60}} if url.startswith("sqlite:") else None
+    for pause in (0.1, 0.5, 0.0):
+        try:
+            storage = RDBStorage(
+                url.replace("{", "{{").replace("}", "}}"),  # Optuna formats it
+                wait,
+                heartbeat_interval=HEARTBEAT,
+                grace_period=GRACE,
+                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
+            )
+            return optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
+        except sqlalchemy.exc.DatabaseError:
+            if not pause:
+                raise
+            time.sleep(pause)  # another process may be making the tables
+        except (ImportError, RuntimeError, ValueError) as error:  # drivers, and tables of others
+            raise sqlalchemy.exc.SQLAlchemyError(str(error.__cause__ or error)) from None
+    raise AssertionError
+
+
+def _agree(study: optuna.Study, recipe: dict[str, Any], label: str) -> None:
+    """Go on with a study of the same recipe only."""
+    del recipe["search"]["trials"]  # may change on the way
+    before = study.user_attrs.get("recipe")
+    remedy = "name another with --study, or another folder with --out"
+    if before is None and study.get_trials(False):
+        raise InputError(f"{label} is no search of hnets; {remedy}")
+    if difference := first_difference(before or {}, recipe):
+        key, old, new = difference
+        raise InputError(
+            f"{label} was begun with {key} = {old!r}, and the recipe says {new!r}: change it back, "
+            f"or {remedy}"
+        )
+    study.set_user_attr("recipe", recipe)
+
+
+def train_trials(
+    recipe: Recipe,
+    study: optuna.Study,
+    count: int,
+    team: Team,
+    method: str = "random",
+    seed: int = 0,
+    parallel: int = 1,
+    watch: Watch | None = None,
+) -> Iterator[list[FrozenTrial]]:
+    """Train trials until a study has ``count`` of them; yields all, each time that some have ended.
+
+    Trials of other processes that share the study count too, and may still be running at the end.
+    ``parallel`` trials train side by side, on a GPU.
+    """
+    if team.size > 1:
+        raise InputError(
+            "expected a process for each search, got several that train together: run hnets search "
+            "without torchrun, once for each GPU, with the same --storage and --study"
+        )
+    base, space, loaded = trial_recipe(recipe), check_search(recipe), Loaded()
+    fail_stale_trials(study)
+    while taken := _take(study, space, parallel, count, SAMPLERS[method], seed):
+        with ExitStack() as stack:
+            for trial in taken:
+                heartbeat = get_heartbeat_thread(trial._trial_id, study._storage)
+                heartbeat.start()
+                stack.callback(heartbeat.join)
+                # Unless it has another outcome by then.
+                stack.callback(study.tell, trial, state=TrialState.FAIL, skip_if_finished=True)
+            recipes = [base.replace(trial.params) for trial in taken]
+            runs = [Run(own, own.training.seed) for own in recipes]  # which write nothing
+            trials = dict(zip(runs, taken, strict=True))
+            try:
+                prepare(runs, team, loaded=loaded)
+                results = train(runs, team, watch=watch)
+            except Diverged as error:
+                results = error.results
+            except torch.OutOfMemoryError:
+                raise InputError(
+                    f"{len(runs)} trials at once need more memory than the GPU has: ask for fewer "
+                    "with --parallel; those that have ended are kept"
+                ) from None
+            for result in results:
+                last = result.history[-1]
+                if math.isfinite(last["val_loss"]):
+                    trial = trials.pop(result.run)
+                    trial.set_user_attr("val_loss", last["val_loss"])
+                    trial.set_user_attr("seconds", round(result.seconds, 3))
+                    study.tell(trial, last["val_error"], skip_if_finished=True)
+            for trial in trials.values():
+                study.tell(trial, state=TrialState.PRUNED, skip_if_finished=True)
+        yield study.get_trials(False, tuple(STATES))
+        fail_stale_trials(study)
+
+
+def _take(
+    study: optuna.Study, space: Mapping[str, Any], count: int, upto: int, sampler: Any, seed: int
+) -> list[optuna.Trial]:
+    """Begin ``count`` trials, or as many as are left of ``upto``.
+
+    Values follow from the seed and the trial's number, whichever process takes it.
+    """
+    taken, storage = list[optuna.Trial](), cast(RDBStorage, study._storage)
+    while len(taken) < count and _counted(study) < upto:
+        trial = study.ask()
+        storage.record_heartbeat(trial._trial_id)  # without one it would never be stale
+        own = np.random.SeedSequence([seed, trial.number]).generate_state(1)[0]
+        study.sampler = sampler(seed=int(own))
+        for key, wanted in space.items():
+            trial._suggest(key, wanted)
+        trial.set_user_attr("host", platform.node())
+        if _counted(study, trial.number) >= upto:  # other processes took the last ones too
+            study.tell(trial, state=TrialState.FAIL)
+            break
+        taken.append(trial)
+    return taken
+
+
+def _counted(study: optuna.Study, before: float = math.inf) -> int:
+    """Trials that have ended or are running, of those before a number."""
+    states = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
+    return sum(trial.number < before for trial in study.get_trials(False, states))
+
+
+def ranked(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Those that are done, the lowest validation error first, and of equals the lowest loss."""
+    done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    return sorted(done, key=lambda one: (one.value, one.user_attrs["val_loss"], one.number))
+
+
+def best_of(trials: Sequence[FrozenTrial]) -> FrozenTrial:
+    """The first of `ranked`."""
+    if best := ranked(trials):
+        return best[0]
+    raise InputError(
+        f"none of {len(trials)} trials came to an end, as all diverged: lower the high end of "
+        "optimiser.rate in [search.space], or set a schedule.warmup"
+    )
+
+
+def write(recipe: Recipe, study: optuna.Study, trials: Sequence[FrozenTrial], folder: Path) -> None:
+    """Write ``search.json``, with all trials, and ``best.toml``, once there is a best one."""
+    best = ranked(trials)[:1]
+    rows = [
+        {
+            "number": trial.number,
+            "state": STATES[trial.state],
+            "values": trial.params,
+            "val_error": trial.value if trial.state == TrialState.COMPLETE else None,
+            **{key: trial.user_attrs.get(key) for key in ("val_loss", "seconds", "host")},
+        }
+        for trial in trials
+    ]
+    content = {"study": study.study_name, "recipe": trial_recipe(recipe).to_dict()}
+    number = best[0].number if best else None
+    write_json({**content, "best": number, "trials": rows}, folder / "search.json")
+    if best:
+        with replacing(folder / "best.toml") as part:
+            part.write_text(to_toml(best_recipe(recipe, best[0])), encoding="utf-8")
