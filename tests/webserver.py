@@ -1,6 +1,7 @@
-"""The server of hnets demo in a process of its own, and requests to it over HTTP."""
+"""The server of hnets demo in a process of its own, requests to it over HTTP, and files to send."""
 
 import http.client
+import io
 import json
 import os
 import re
@@ -10,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from PIL import Image, ImageDraw
 
 
 class Response(NamedTuple):
@@ -88,3 +91,17 @@ def running(folder: Path, files: int | None = None) -> Iterator[Server]:
             yield Server(int(address[1]), folder, process)
         finally:
             process.kill()
+
+
+def saved(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def seven(kind: str = "PNG") -> bytes:
+    """A 7, light on black."""
+    image = Image.new("L", (224, 224))
+    draw = ImageDraw.Draw(image)
+    draw.line([(65, 45), (158, 42), (102, 188)], fill=255, width=20, joint="curve")
+    return saved(image, kind)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from webserver import Server, running
+from webserver import Server
 
 pytest.importorskip("fastapi", reason='needs fastapi: pip install "hnets[web]"')
 pytest.importorskip("playwright", reason="needs playwright: pip install playwright")
@@ -25,12 +25,6 @@ pytestmark = pytest.mark.skipif(
 PATIENCE = 20_000
 """In milliseconds, and generous: other tests run beside these."""
 SEVEN = [(-0.45, -0.55), (0.0, -0.57), (0.45, -0.6), (0.2, -0.1), (0.0, 0.3), (-0.1, 0.75)]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("server")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -1,57 +1,27 @@
 """The server of hnets demo: what it returns and what it refuses, over real HTTP."""
 
-import asyncio
 import io
 import random
 import re
 import struct
 import threading
-import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from PIL import Image, ImageDraw
+from PIL import Image
 
-from hnets.errors import InputError
-from webserver import Server, running
+from webserver import Server, saved, seven
 
 pytest.importorskip("fastapi", reason='needs fastapi: pip install "hnets[web]"')
 
-from fastapi import HTTPException
-
 from hnets.web import guard
-from hnets.web.digit_views import Digits
-from hnets.web.payloads import drawing, uploaded
-from hnets.web.worker import Worker
+from hnets.web.payloads import drawing
 
 STATIC = Path(guard.__file__).parent / "static"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("server")) as started:
-        yield started
-
-
-def saved(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
-def seven(kind: str = "PNG") -> bytes:
-    """A 7, light on black."""
-    image = Image.new("L", (224, 224))
-    draw = ImageDraw.Draw(image)
-    draw.line([(65, 45), (158, 42), (102, 188)], fill=255, width=20, joint="curve")
-    return saved(image, kind)
 
 
 def bomb(side: int = 40_000) -> bytes:
@@ -101,16 +71,6 @@ def test_the_prediction_stays_and_phases_advance_by_the_order(server: Server) ->
             assert 0 < sent["height"] == sent["width"]
     assert 7 in plain
     assert len(plain) > 1, "the plain CNN should fail at some angle"
-
-
-def test_an_update_while_the_dial_is_dragged_takes_less_than_100_ms() -> None:
-    """CPU time on one core, the best of a few: other processes do not count."""
-    digits, body, spent = Digits(), seven(), []
-    for angle in range(0, 60, 10):
-        before = time.process_time()
-        digits.rotated(body, angle, 2)
-        spent.append(time.process_time() - before)
-    assert min(spent) < 0.1
 
 
 def test_predictions_over_a_full_rotation(server: Server) -> None:
@@ -237,26 +197,6 @@ def test_broken_files_are_refused_or_read_and_never_break_the_server(server: Ser
     assert server.request("/api/digit", seven()).status == 200
 
 
-def outcome(data: bytes) -> str:
-    try:
-        return uploaded(data).mode
-    except (HTTPException, InputError) as error:
-        return str(error)
-
-
-@given(st.binary(max_size=200), st.sampled_from(["PNG", "JPEG", "WEBP", "GIF", "BMP"]))
-def test_any_bytes_are_an_image_or_refused_in_one_line(noise: bytes, kind: str) -> None:
-    file = seven(kind)
-    for data in (noise, file[:20] + noise, file[: len(file) // 2] + noise):
-        assert len(outcome(data).splitlines()) == 1
-
-
-def test_a_jpeg_with_too_many_scans_is_refused() -> None:
-    file = seven("JPEG")
-    with pytest.raises(HTTPException, match="more scans than any camera writes"):
-        uploaded(file + 200 * b"\xff\xda")
-
-
 def test_two_hundred_at_once_are_served_or_refused_with_retry_after(server: Server) -> None:
     body, gate = seven(), threading.Barrier(200)
 
@@ -277,60 +217,3 @@ def test_nothing_is_written_to_disk(server: Server) -> None:
     large = drawing().resize((900, 600))
     server.request("/api/edges", saved(large, "BMP"))  # 1.6 MB, more than forms hold in memory
     assert not list(server.folder.iterdir())
-
-
-# Its parts -----------------------------------------------------------------------------------
-
-
-def sent(*parts: bytes, end: str = "end") -> guard.Request:
-    """A request with a body in parts; then it ends, stalls, or its client disconnects."""
-    messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-
-    async def receive() -> dict[str, object]:
-        if messages:
-            return messages.pop(0)
-        if end == "stall":
-            await asyncio.sleep(9)
-        return {"type": "http.disconnect" if end == "disconnect" else "http.request"}
-
-    return guard.Request({"type": "http", "headers": []}, receive)
-
-
-@pytest.mark.parametrize(
-    ("request_", "status", "message"),
-    [
-        (sent(b"part", end="stall"), 408, "did not arrive in time"),
-        (sent(b"part", end="disconnect"), 400, "closed before the image arrived"),
-        (sent(b"first", b"second", b"third"), 413, "larger than"),
-        (sent(b"first", b"2nd"), 503, "the server is busy"),
-    ],
-    ids=["slow", "cut short", "large", "busy"],
-)
-def test_a_body_that_is_refused_releases_its_memory(
-    monkeypatch: pytest.MonkeyPatch, request_: guard.Request, status: int, message: str
-) -> None:
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
-    bodies = guard.Bodies(most=7)
-
-    async def read(request: guard.Request) -> bytes:
-        async with bodies.read(request, limit=10) as body:
-            return body
-
-    with pytest.raises(HTTPException, match=message) as caught:
-        asyncio.run(read(request_))
-    assert caught.value.status_code == status
-    assert asyncio.run(read(sent(b"7 bytes"))) == b"7 bytes"
-
-
-def test_jobs_that_take_too_long_and_too_many_jobs_are_refused() -> None:
-    worker = Worker(places=1, seconds=0.05)
-
-    async def run_two() -> None:
-        await asyncio.gather(worker.run(time.sleep, 0.02), worker.run(time.sleep, 0.0))
-
-    with pytest.raises(HTTPException, match="the server is busy"):
-        asyncio.run(run_two())
-    with pytest.raises(HTTPException, match="took too long") as caught:
-        asyncio.run(worker.run(time.sleep, 0.3))
-    assert (caught.value.status_code, caught.value.headers) == (503, {"Retry-After": "1"})
-    worker.close()
