@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from commands import Command
 from hnets import nn as hnn
-from hnets import plot as inspect
-from hnets.studies.equivariance import SOURCES
+from hnets import plot
+from hnets.studies.equivariance import SOURCES, measure_equivariance
 from hnets.studies.trace import trace
 
 ANGLES = (45.0, 90.0)
@@ -30,23 +30,23 @@ def small(padding: int | str = 0, pool: int = 1) -> nn.Sequential:
 
 
 @pytest.mark.parametrize("name", ["hnet_mnist", "hdsn"])
-def test_quarter_turns_of_the_shipped_networks_are_rounding(name: str) -> None:
-    study = inspect.equivariance(name, (45.0, 90.0, 180.0, 270.0), size=32)
+def test_multiples_of_90_degrees_are_exact_for_the_shipped_networks(name: str) -> None:
+    study = measure_equivariance(name, (45.0, 90.0, 180.0, 270.0), size=32)
     for layer in study.layers:
         assert max(layer.errors[1:]) < 1e-9, layer.name
         assert layer.errors[0] > 1e-6, layer.name
 
 
-def test_a_plain_network_has_no_rule_even_at_quarter_turns() -> None:
-    study = inspect.equivariance("z2cnn", ANGLES)
+def test_a_plain_network_has_no_rule_even_at_90_degrees() -> None:
+    study = measure_equivariance("z2cnn", ANGLES)
     assert min(study.at(90.0)[:-1]) > 0.2
 
 
-def test_steps_are_layers_after_their_nonlinearity_pooling_and_the_answer() -> None:
+def test_steps_are_layers_after_their_nonlinearity_pooling_and_the_output() -> None:
     net = small(pool=2)
     x = torch.rand(1, 3, 32, 32)
     steps = trace(net, x)
-    assert [s.name for s in steps] == ["layer 1", "pooling 1", "layer 2", "answer"]
+    assert [s.name for s in steps] == ["layer 1", "pooling 1", "layer 2", "output"]
     torch.testing.assert_close(steps[0].values, net[:2](x))
     torch.testing.assert_close(steps[1].values, net[:3](x))
     assert [str(s.streams) for s in steps] == ["4x0 + 4x1"] * 4
@@ -68,14 +68,14 @@ def test_functional_pooling_and_overwritten_maps_are_seen() -> None:
 
     steps = trace(Net(), torch.rand(1, 1, 18, 18))
     assert [(s.name, tuple(s.values.shape[2:])) for s in steps] == [
-        ("layer 1", (16, 16)), ("pooling 1", (8, 8)), ("layer 2", (6, 6)), ("answer", ()),
+        ("layer 1", (16, 16)), ("pooling 1", (8, 8)), ("layer 2", (6, 6)), ("output", ()),
     ]  # fmt: skip
     assert (steps[0].values >= 0).all()
 
 
 def test_sources_add_up_and_what_is_not_there_is_no_source() -> None:
     for net, absent in ((small(), {"padding", "pooling"}), (small(pool=2), {"padding"})):
-        study = inspect.equivariance(net, ANGLES, size=48)
+        study = measure_equivariance(net, ANGLES, size=48)
         for layer in study.layers:
             assert set(layer.sources) == set(SOURCES)
             assert math.hypot(*layer.sources.values()) == pytest.approx(layer.errors[0], rel=1e-6)
@@ -85,30 +85,30 @@ def test_sources_add_up_and_what_is_not_there_is_no_source() -> None:
 
 def test_padding_is_found_where_a_border_is_padded() -> None:
     # Grey up to the border, which zeros beyond it make an edge of: a square one.
-    padded = inspect.equivariance(small("same"), ANGLES, size=32, background=1.0)
+    padded = measure_equivariance(small("same"), ANGLES, size=32, background=1.0)
     assert padded.layers[1].sources["padding"] > 0.05
-    black = inspect.equivariance(small("same"), ANGLES, size=32, background=0.0)
+    black = measure_equivariance(small("same"), ANGLES, size=32, background=0.0)
     assert black.layers[1].sources["padding"] < 0.01
 
 
 def test_a_network_of_one_size_is_measured_without_padding() -> None:
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 30 * 30, 5))
-    study = inspect.equivariance(net, ANGLES, size=32)
+    study = measure_equivariance(net, ANGLES, size=32)
     assert all(math.isnan(layer.sources["padding"]) for layer in study.layers)
     assert study.layers[0].total > 0
 
 
-def test_figure_has_two_panels_a_network() -> None:
-    studies = [inspect.equivariance(net, ANGLES, size=32) for net in (small(), small(pool=2))]
-    axes = inspect.equivariance_figure(studies).axes
+def test_the_figure_has_two_panels_per_network() -> None:
+    studies = [measure_equivariance(net, ANGLES, size=32) for net in (small(), small(pool=2))]
+    axes = plot.equivariance_figure(studies).axes
     assert len(axes) == 4
-    assert len(axes[0].lines) == 2 + 1  # two layers and the answer
+    assert len(axes[0].lines) == 2 + 1  # two layers and the output
     bars = axes[3].patches
     heights = np.array([bar.get_height() for bar in bars]).reshape(len(SOURCES), -1).sum(0)
     np.testing.assert_allclose(
         heights, [100 * layer.total for layer in studies[1].layers], rtol=1e-4
     )
-    assert len(studies[0].figure().axes) == 2
+    assert len(plot.equivariance_figure(studies[:1]).axes) == 2
 
 
 # Commands ------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Plain(torch.nn.Sequential):
         super().__init__(torch.nn.Conv2d(1, 4, 5), torch.nn.ReLU())
 class Strange(torch.nn.Module):
     def forward(self, x):
-        return {"answer": x}
+        return {"output": x}
 def broken():
     raise RuntimeError("no weights")
 number = 3
@@ -144,7 +144,7 @@ def test_users_modules_side_by_side(hnets_command: Command, folder: Path, where:
     )
     assert done.code == 0, done.err
     assert done.out.count("layer 1") == 2
-    assert "exact" in done.out  # the quarter turn of the first
+    assert "exact" in done.out  # the first at 90 degrees
     assert (folder / "equivariance.png").is_file()
 
 
@@ -163,7 +163,7 @@ def test_users_modules_side_by_side(hnets_command: Command, folder: Path, where:
         ("users_net_of_a_test.py:number", "to be a torch.nn.Module or to make one, got a int"),
         ("users_net_of_a_test.py:broken", r"could not be called without arguments \(no weights\)"),
         ("users_net_of_a_test.py:Strange", "cannot tell how many channels"),
-        ("users_net_of_a_test.py:Strange --in-streams 1x0r", "answer with a tensor .* got dict"),
+        ("users_net_of_a_test.py:Strange --in-streams 1x0r", "return a tensor .* got dict"),
         (":net", "expected package.module:attribute or file.py:attribute, got ':net'"),
     ],
 )

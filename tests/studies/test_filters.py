@@ -11,12 +11,12 @@ from torch import nn
 from commands import Command
 from hnets import functional as F
 from hnets import nn as hnn
-from hnets import plot as inspect
-from hnets.studies.filters import totals
+from hnets.studies import LayerFilters, Network, measure_filters
+from hnets.studies.filters import filter_totals
 
 
-def network(*parts: nn.Module) -> inspect.Network:
-    return inspect.Network("mine", nn.Sequential(*parts), trained=True)
+def network(*parts: nn.Module) -> Network:
+    return Network("mine", nn.Sequential(*parts), trained=True)
 
 
 PLAIN = network(nn.Conv2d(1, 4, 5))
@@ -26,8 +26,8 @@ def test_phases_are_those_of_the_weights() -> None:
     net = network(hnn.HConv2d("1x0r", "3x0 + 3x1", 5), hnn.HConv2d("3x0 + 3x1", "2x0 + 2x1", 5))
     convs = [part for part in net.module.modules() if isinstance(part, hnn.HConv2d)]
     with torch.no_grad():
-        convs[0].filters.phase["0"].add_(100)  # training does not keep them within a turn
-    study = inspect.filters(net, PLAIN)
+        convs[0].filters.phase["0"].add_(100)  # training does not keep them within 2π
+    study = measure_filters(net, PLAIN)
     for conv, layer in zip(convs, study.layers, strict=True):
         learned = np.concatenate([b.detach().numpy().ravel() for b in conv.filters.phase.values()])
         assert layer.phases.size == learned.size
@@ -35,10 +35,10 @@ def test_phases_are_those_of_the_weights() -> None:
         np.testing.assert_allclose(np.exp(1j * layer.phases), np.exp(1j * learned), atol=1e-4)
 
 
-def test_aligned_filters_turned_by_their_phase_are_the_kernel() -> None:
+def test_aligned_filters_rotated_by_their_phase_are_the_kernel() -> None:
     conv = hnn.HConv2d("1x0r", "3x0 + 3x1", 5).double()
     kernel = conv.filters().detach().numpy()  # real and imaginary blocks of orders 0 and 1
-    first = inspect.filters(network(conv), PLAIN).first
+    first = measure_filters(network(conv), PLAIN).first
     assert [each.order for each in first] == [0] * 3 + [1] * 3
     for number, each in enumerate(first):
         order, field = divmod(number, 3)
@@ -47,19 +47,19 @@ def test_aligned_filters_turned_by_their_phase_are_the_kernel() -> None:
         np.testing.assert_allclose(aligned.real, each.aligned[0], atol=1e-9)
 
 
-def test_turned_copies_and_blank_filters_are_counted() -> None:
+def test_rotated_copies_and_blank_filters_are_counted() -> None:
     conv = hnn.HConv2d("1x0r", "5x1", 5)
     with torch.no_grad():
         radial, phase = conv.filters.radial["0"], conv.filters.phase["0"]
-        radial[1], phase[1] = 2 * radial[0], phase[0] + 1.234  # turned by 1.234 and stronger
+        radial[1], phase[1] = 2 * radial[0], phase[0] + 1.234  # rotated by 1.234 and stronger
         radial[2] = 1e-3 * radial[2]
-    layer = inspect.filters(network(conv), PLAIN).layers[0]
+    layer = measure_filters(network(conv), PLAIN).layers[0]
     assert (layer.count, layer.blank, layer.copies) == (5, 1, 1)
-    assert totals([layer]) == (5, 0.2, 0.2)
+    assert filter_totals([layer]) == (5, 0.2, 0.2)
 
 
 @pytest.mark.parametrize("degrees", [0, 45, 90, 210])
-def test_turned_copies_of_plain_filters_are_counted(degrees: float) -> None:
+def test_rotated_copies_of_plain_filters_are_counted(degrees: float) -> None:
     conv = nn.Conv2d(2, 4, 9)
     offset = torch.arange(9.0) - 4
     bump = torch.exp(-(offset[:, None] ** 2 + offset**2) / 8)
@@ -69,26 +69,15 @@ def test_turned_copies_of_plain_filters_are_counted(degrees: float) -> None:
         conv.weight[0] = bump * wave
         conv.weight[3] = 3 * F.rotate_pixels(conv.weight[:1], math.radians(degrees))[0]
         conv.weight[2] = 0
-    layer = inspect.filters("hnet_mnist", network(conv)).plain_layers[0]
+    layer = measure_filters("hnet_mnist", network(conv)).plain_layers[0]
     assert (layer.count, layer.blank, layer.copies) == (4, 1, 1)
 
 
 def test_evenness() -> None:
     round_the_circle = np.linspace(0, 2 * np.pi, 100, endpoint=False)
-    assert inspect.LayerFilters("", 1, 0, 0, round_the_circle).evenness == pytest.approx(1)
-    assert inspect.LayerFilters("", 1, 0, 0, np.full(9, 2.0)).evenness == pytest.approx(0)
-    assert math.isnan(inspect.LayerFilters("", 1, 0, 0, np.zeros(0)).evenness)
-
-
-@pytest.mark.parametrize(
-    ("name", "layers", "roses", "shown"), [("hnet_mnist", 7, 6, 16), ("hdsn", 10, 10, 16)]
-)
-def test_figure_of_the_shipped_networks(name: str, layers: int, roses: int, shown: int) -> None:
-    study = inspect.filters(name)
-    assert (len(study.layers), len(study.first)) == (layers, shown)
-    axes = study.figure().axes
-    assert sum(each.name == "polar" for each in axes) == roses
-    assert sum(len(each.images) for each in axes) == shown + len(study.plain_first)
+    assert LayerFilters("", 1, 0, 0, round_the_circle).evenness == pytest.approx(1)
+    assert LayerFilters("", 1, 0, 0, np.full(9, 2.0)).evenness == pytest.approx(0)
+    assert math.isnan(LayerFilters("", 1, 0, 0, np.zeros(0)).evenness)
 
 
 def test_command(hnets_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

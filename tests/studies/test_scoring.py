@@ -9,26 +9,25 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
-from test_bsds import put
 
 from commands import Command
-from hnets import studies as reproduce
 from hnets.data import bsds
 from hnets.errors import InputError
 from hnets.models import create_model, model_card, save
 from hnets.predict import EdgeDetector
 from hnets.studies import results_store as store
-from hnets.studies import table2
-from hnets.studies.scoring import SUPPRESSIONS
+from hnets.studies.scoring import SUPPRESSIONS, score_results
+from hnets.studies.tables import TABLE2
 from hnets.train import Recipe, read_recipe, shipped_recipes
 from hnets.train.result import WEIGHTS
+from photographs import put
 
-RECIPES = [row.recipe for row in reproduce.TABLE2 if row.recipe]
+RECIPES = TABLE2.recipes
 
 
 def test_every_row_that_is_run_has_a_recipe_and_the_table_has_the_papers_numbers() -> None:
     assert set(RECIPES) <= set(shipped_recipes())
-    assert [(row.ods, row.ois) for row in reproduce.TABLE2[:4]] == [
+    assert [row.published for row in TABLE2.rows[:4]] == [
         (0.640, 0.650),
         (0.697, 0.709),
         (0.702, 0.715),
@@ -48,16 +47,16 @@ def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> Non
     assert result["data"]["train+val"]["images"] == 300
     assert result["thresholds"] == 99
     for way, scores in result["scores"].items():
-        for score, found in scores.items():
+        for score, summary in scores.items():
             values = [seed["scores"][way][score] for seed in result["seeds"]]
-            assert found["mean"] == pytest.approx(sum(values) / len(values))
+            assert summary["mean"] == pytest.approx(sum(values) / len(values))
 
 
 def test_the_front_page_has_the_numbers_of_the_results() -> None:
-    front = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").replace("**", "")
-    for row in reproduce.TABLE2:
+    front = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").replace("**", "")
+    for row in TABLE2.rows:
         if row.recipe:
-            method, parameters, published, here, suppressed, *_ = table2.cells(
+            method, parameters, published, here, suppressed, *_ = TABLE2.cells(
                 row, store.read(row.recipe)
             )
             expected = " | ".join([method, parameters, published, here, suppressed])
@@ -105,7 +104,7 @@ def _trained(name: str, out: Path) -> store.Result:
 
 def _score(results: dict[str, store.Result], out: Path) -> dict[str, store.Result]:
     quiet = Console(quiet=True)
-    return reproduce.score_results(results, out, torch.device("cpu"), 9, quiet)
+    return score_results(results, out, torch.device("cpu"), 9, quiet)
 
 
 def test_weights_become_maps_and_scores_and_a_row_of_the_table(small: Path) -> None:
@@ -119,7 +118,7 @@ def test_weights_become_maps_and_scores_and_a_row_of_the_table(small: Path) -> N
     assert (out / "bsds500-hdsn/seed-1/maps/1.png").is_file()
     assert store.read("bsds500-hdsn", out) == json.loads(json.dumps(ours))
     console = Console(file=io.StringIO(), width=120)
-    console.print(table2.rich_table(scored))
+    console.print(TABLE2.rich_table(scored))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert f"{plain['scores']['standard']['ods']['mean']:.3f}".removeprefix("0") in text
@@ -136,7 +135,7 @@ def test_what_is_scored_is_not_scored_again(small: Path) -> None:
         _score(done, out)
 
 
-def test_without_numba_the_training_is_kept_and_told(
+def test_without_numba_the_message_says_how_to_continue(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys
@@ -144,7 +143,9 @@ def test_without_numba_the_training_is_kept_and_told(
     for name in [name for name in sys.modules if name.startswith("hnets.metrics")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "numba", None)
-    with pytest.raises(InputError, match=r"need numba.*is kept in .*: go on with --train --resume"):
+    with pytest.raises(
+        InputError, match=r"need numba.*trained is in .*: continue with --train --resume"
+    ):
         _score({"bsds500-hed-low": _trained("bsds500-hed-low", small / "runs")}, small / "runs")
 
 

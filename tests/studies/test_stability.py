@@ -1,4 +1,4 @@
-"""Responses of filters to patches that turn."""
+"""Responses of filters to patches that rotate."""
 
 from pathlib import Path
 
@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from commands import Command
-from hnets import plot as inspect
+from hnets import plot
+from hnets.studies import Response, Stability, measure_stability
 from hnets.studies.stability import PLAIN
 
 
@@ -18,27 +19,27 @@ def photo(size: int = 160) -> Image.Image:
 
 
 @pytest.fixture(scope="module")
-def study() -> inspect.Stability:
-    return inspect.stability(photo(), step=22.5)
+def study() -> Stability:
+    return measure_stability(photo(), step=22.5)
 
 
-def test_a_quarter_turn_changes_no_magnitude(study: inspect.Stability) -> None:
+def test_a_rotation_by_90_degrees_changes_no_magnitude(study: Stability) -> None:
     for response in study.responses:
         if response.order is None:
             continue
-        turned = np.roll(response.magnitudes, 4, axis=-1)  # by 4 · 22.5 degrees
-        np.testing.assert_allclose(turned, response.magnitudes, atol=1e-10)
+        rotated = np.roll(response.magnitudes, 4, axis=-1)  # by 4 · 22.5 degrees
+        np.testing.assert_allclose(rotated, response.magnitudes, atol=1e-10)
 
 
-def test_magnitudes_hold_between_quarter_turns_and_a_plain_convolution_does_not(
-    study: inspect.Stability,
+def test_magnitudes_hold_between_multiples_of_90_degrees_and_a_plain_convolution_does_not(
+    study: Stability,
 ) -> None:
     worst = {"H-Net layer, Gaussian rings": 0.04, "H-Net layer, exact rings": 0.15}
     for kind in ("random", "natural"):
         for layer, bound in worst.items():
-            found = study.find(layer, kind)
-            assert [response.order for response in found] == [0, 1, 2]
-            assert max(response.deviation for response in found) < bound, (kind, layer)
+            responses = study.find(layer, kind)
+            assert [response.order for response in responses] == [0, 1, 2]
+            assert max(response.deviation for response in responses) < bound, (kind, layer)
         (plain,) = study.find(PLAIN, kind)
         assert plain.deviation > 0.2
 
@@ -46,20 +47,20 @@ def test_magnitudes_hold_between_quarter_turns_and_a_plain_convolution_does_not(
 def test_deviation_is_zero_of_a_constant_and_relative() -> None:
     angles = np.linspace(0, 2 * np.pi, 90, endpoint=False)
     ripple = np.ones((2, 3, 90)) * (1 + 0.1 * np.cos(angles))
-    assert inspect.Response("", "", 0, np.ones((2, 3, 90))).deviation == 0
+    assert Response("", "", 0, np.ones((2, 3, 90))).deviation == 0
     for scale in (1, 100):
-        found = inspect.Response("", "", 0, scale * ripple).deviation
-        assert found == pytest.approx(0.1 / np.sqrt(2))
+        deviation = Response("", "", 0, scale * ripple).deviation
+        assert deviation == pytest.approx(0.1 / np.sqrt(2))
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_others() -> None:
-    first, same, other = (inspect.stability(step=90, seed=seed) for seed in (0, 0, 1))
+    first, same, other = (measure_stability(step=90, seed=seed) for seed in (0, 0, 1))
     assert (first.responses[0].magnitudes == same.responses[0].magnitudes).all()
     assert (first.responses[0].magnitudes != other.responses[0].magnitudes).any()
 
 
-def test_figure_has_a_panel_for_each_layer_and_patch(study: inspect.Stability) -> None:
-    axes = study.figure().axes
+def test_the_figure_has_a_panel_per_layer_and_patch(study: Stability) -> None:
+    axes = plot.stability_figure(study).axes
     panels = [each for each in axes if each.lines]
     assert len(panels) == 3 * 2
     assert sorted(len(panel.lines) for panel in panels) == [1, 1, 3, 3, 3, 3]
@@ -70,8 +71,8 @@ def test_figure_has_a_panel_for_each_layer_and_patch(study: inspect.Stability) -
 
 
 def test_a_photograph_that_is_too_small_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"at least \d+ pixels a side, got 24×24"):
-        inspect.stability(photo(24), step=90)
+    with pytest.raises(ValueError, match=r"at least \d+ pixels per side, got 24×24"):
+        measure_stability(photo(24), step=90)
 
 
 def test_command(hnets_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,12 +65,10 @@ def bench_edges(
     from hnets.data.bsds import photos
     from hnets.files import replacing
     from hnets.metrics.benchmark import HUMAN, find_maps, score_maps
-    from hnets.plot.precision_recall import precision_recall_figure
-    from hnets.plot.style import save, style
+    from hnets.plot import check_matplotlib, precision_recall_figure, save
 
     suppressions = _suppressions(nms)
-    with style():  # is matplotlib installed? Better an error now than after the scoring
-        pass
+    check_matplotlib()
     chosen = photos(split)
     maps = find_maps(pred_dir, chosen)
     folder = out or pred_dir.resolve().with_name(f"{pred_dir.resolve().name}-scores")

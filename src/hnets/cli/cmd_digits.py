@@ -55,16 +55,15 @@ def digits(
 
     if figure:
         figure_file(out)
-        with plot.style():  # before any work: is there something to draw with?
-            pass
+        plot.check_matplotlib()
     classifier = DigitClassifier(model)
     panels = []
     for path in paths:
         image = read_image(path)
         predictions = classifier.rotated(image, name=str(path))
         image.thumbnail((SHOWN, SHOWN))
-        panels.append(plot.TurnedDigit(path.name, image, predictions))
-    rows = [(str(path), panel.turning) for path, panel in zip(paths, panels, strict=True)]
+        panels.append(plot.RotatedDigit(path.name, image, predictions))
+    rows = [(str(path), panel.predictions) for path, panel in zip(paths, panels, strict=True)]
     if as_json:
         typer.echo(json.dumps([_facts(*row) for row in rows]))
     else:

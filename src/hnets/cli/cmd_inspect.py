@@ -33,7 +33,7 @@ def _root(context: typer.Context) -> None:
 def stability(
     image: Annotated[
         Path | None,
-        typer.Argument(help="Where patches are cut from; else a picture of scikit-image."),
+        typer.Argument(help="Where patches are cut from; else an image of scikit-image."),
     ] = None,
     kernel_size: Annotated[
         int, typer.Option(parser=whole(5, 15), metavar="5..15", help="Pixels of the filters.")
@@ -43,15 +43,15 @@ def stability(
     ] = 0,
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("stability.png"),
 ) -> None:
-    """How steady a filter's response is while its input turns, for orders 0, 1 and 2."""
+    """How steady a filter's response is while its input rotates, for orders 0, 1 and 2."""
+    from hnets.plot import stability_figure
+    from hnets.studies import find_image, measure_stability
     from hnets.studies.numbers import stability_numbers
-    from hnets.studies.stability import stability as measure
-    from hnets.studies.turn import load
 
     _ready(out)
-    study = measure(load(image), kernel_size, seed=seed)
+    study = measure_stability(find_image(image), kernel_size, seed=seed)
     _print(stability_numbers(study))
-    _save(study.figure(), out)
+    _save(stability_figure(study), out)
 
 
 @inspect.command()
@@ -63,18 +63,19 @@ def filters(
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("filters.png"),
 ) -> None:
     """First-layer filters, the phases of every layer, and how many filters are wasted."""
-    from hnets.studies.filters import filters as measure
+    from hnets.plot import filters_figure
+    from hnets.studies import measure_filters
     from hnets.studies.numbers import filter_numbers
 
     _ready(out)
-    study = measure(model, against)
+    study = measure_filters(model, against)
     _print(filter_numbers(study))
-    _save(study.figure(), out)
+    _save(filters_figure(study), out)
 
 
 @inspect.command()
 def features(
-    image: Annotated[Path, typer.Argument(help="A picture; of a digit for hnet_mnist.")],
+    image: Annotated[Path, typer.Argument(help="An image; of a digit for hnet_mnist.")],
     model: Annotated[str, typer.Option(help=_MODEL)] = "hnet_mnist",
     layer: Annotated[
         int, typer.Option(parser=whole(1, 999), metavar="N", help="Which layer, from 1.")
@@ -88,28 +89,30 @@ def features(
     ] = 16,
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("features.png"),
 ) -> None:
-    """Feature maps of a picture: magnitude as colour, phase as arrows."""
+    """Feature maps of an image: magnitude as colour, phase as arrows."""
     from hnets.data.image_file import read_image
-    from hnets.studies.features import features as measure
+    from hnets.plot import features_figure
+    from hnets.studies import measure_features
 
     _ready(out)
-    study = measure(read_image(image), model, layer, stream, most, name=str(image))
-    _save(study.figure(), out, compact=study.picture.ndim == 3)
+    study = measure_features(read_image(image), model, layer, stream, most, name=str(image))
+    _save(features_figure(study), out, compact=study.image.ndim == 3)
 
 
 @inspect.command()
 def flow(
-    image: Annotated[Path, typer.Argument(help="A picture.")],
+    image: Annotated[Path, typer.Argument(help="A photograph.")],
     model: Annotated[str, typer.Option(help=_MODEL)] = "hdsn",
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("flow.png"),
 ) -> None:
-    """Which way things point in a picture, at layers 2, 4, 6, 8 and 10 of an H-DSN."""
+    """The directions of edges in a photograph, at layers 2, 4, 6, 8 and 10 of an H-DSN."""
     from hnets.data.image_file import read_image
-    from hnets.studies.flow import flow as measure
+    from hnets.plot import flow_figure
+    from hnets.studies import measure_flow
 
     _ready(out)
-    study = measure(read_image(image), model, name=str(image))
-    _save(study.figure(), out, compact=True)
+    study = measure_flow(read_image(image), model, name=str(image))
+    _save(flow_figure(study), out, compact=True)
 
 
 @inspect.command()
@@ -122,18 +125,18 @@ def equivariance(
         str | None, typer.Option(help="Layout of the input, such as 3x0r; else as the model says.")
     ] = None,
     size: Annotated[
-        int, typer.Option(parser=whole(16, 256), metavar="16..256", help="Of the test picture.")
+        int, typer.Option(parser=whole(16, 256), metavar="16..256", help="Of the test image.")
     ] = 64,
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("equivariance.png"),
 ) -> None:
-    """How far every layer is from turning with its input, and where that comes from."""
+    """How far every layer is from rotating with its input, and where that comes from."""
     from hnets.plot import equivariance_figure
-    from hnets.studies.equivariance import equivariance as measure
+    from hnets.studies import measure_equivariance
     from hnets.studies.numbers import equivariance_numbers
 
     _ready(out)
     names = [model] if against is None else [model, against]
-    studies = [measure(name, in_streams=in_streams, size=size) for name in names]
+    studies = [measure_equivariance(name, in_streams=in_streams, size=size) for name in names]
     for study in studies:
         _print(equivariance_numbers(study))
     _save(equivariance_figure(studies), out)
@@ -155,11 +158,10 @@ def _print(numbers: Numbers) -> None:
 
 def _ready(out: Path) -> None:
     """See that a figure can be drawn and written, before any work is done for it."""
-    from hnets.plot import style
+    from hnets.plot import check_matplotlib
 
     figure_file(out)
-    with style():
-        pass
+    check_matplotlib()
 
 
 def _save(figure: Figure, out: Path, compact: bool = False) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 import hnets
 from hnets.cli.cmd_inspect import inspect
 from hnets.cli.command_line import app, figure_file, make_folder, whole
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["cost", "harmonics", "sides", "turn"]
 
@@ -20,7 +23,7 @@ _LARGEST = 4096
 @app.command()
 def turn(
     image: Annotated[
-        Path | None, typer.Argument(help="A picture; by default one that comes with scikit-image.")
+        Path | None, typer.Argument(help="An image; by default one that comes with scikit-image.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("turn-out"),
     size: Annotated[
@@ -33,15 +36,41 @@ def turn(
         int, typer.Option(parser=whole(0, 10**9 - 1), metavar="N", help="Which random weights.")
     ] = 1,
 ) -> None:
-    """Turn a picture, and see an untrained network's feature maps turn with it."""
+    """Rotate an image, and see an untrained network's feature maps rotate with it."""
     from rich.console import Console
 
-    from hnets.studies.turn import load
-    from hnets.studies.turn import turn as run
+    from hnets import plot
+    from hnets.studies import find_image, rotation
 
-    picture = load(image)
+    plot.check_matplotlib()
+    photo = find_image(image)
     make_folder(out)
-    run(picture, out, size, seed, Console())
+    net, plain = rotation.example_network(seed), rotation.plain_network(seed)
+    console = Console()
+    _say(console, f"The network: two harmonic layers, for an image of {size}×{size} pixels")
+    report, plain_report = (hnets.cost(each, (3, size, size)) for each in (net, plain))
+    console.print(report)
+    _say(
+        console,
+        f"A plain network of the same widths does as many multiplications and learns "
+        f"{plain_report.parameters:,} values instead of {report.parameters:,}.\n",
+    )
+    _say(console, "Is it equivariant? A random smooth image and its feature maps, rotated")
+    console.print(rotation.equivariance_table(net, plain))
+    _say(
+        console,
+        "Each number is ‖f(rotated x) − rotated f(x)‖ / ‖f(x)‖. The weights are random: the "
+        "network has learned nothing about rotation, and need not. Multiples of 90° are exact; "
+        "between them is the error of working with pixels.\n",
+    )
+    _say(console, f"Drawing the image and its feature maps, rotated by {rotation.ANGLE:g}°")
+    figure = plot.rotation_figure(rotation.measure_rotation(photo, net, plain, size))
+    path = plot.save(figure, out / "turn.png", compact=True)
+    console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False)
 
 
 @inspect.command()
@@ -57,7 +86,6 @@ def cost(
 
     if out is not None:
         figure_file(out)
-
     net = hnets.create_model(model)
     channels = cast(int, net.in_chans)
     height, width = sides(size)
@@ -69,9 +97,10 @@ def cost(
         ) from None
     Console().print(report)
     if out is not None:
-        from hnets.plot import cost_rule, save
+        from hnets.plot import cost_rule_figure, save
+        from hnets.studies import measure_cost_rule
 
-        typer.echo(f"wrote {save(cost_rule({model: report}).figure(), out)}")
+        typer.echo(f"wrote {save(cost_rule_figure(measure_cost_rule({model: report})), out)}")
 
 
 @inspect.command()

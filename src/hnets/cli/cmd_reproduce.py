@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +13,13 @@ import typer
 from hnets.cli.cmd_train import Changes
 from hnets.cli.command_line import Device, app, make_folder, whole
 from hnets.errors import InputError
+from hnets.files import replacing
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import Console
+
+    from hnets.studies.tables import ResultTable
 
 __all__ = ["ablation", "beyond", "choices", "figures", "reproduce", "table1", "table2"]
 
@@ -22,12 +29,12 @@ reproduce = typer.Typer(
 app.add_typer(reproduce, name="reproduce")
 
 Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with a training that was stopped.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")]
 Rows = Annotated[str, typer.Option(help="Recipes to show or train, with commas between; else all.")]
-Seeds = Annotated[int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs of each recipe.")]
+Seeds = Annotated[int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs per recipe.")]
+Out = Annotated[Path, typer.Option(help="Folder for what is written.")]
 Page = Annotated[
-    Path | None,
-    typer.Option(help="Write the page of what ships too, such as docs/results.md."),
+    Path | None, typer.Option(help="Write the page of what ships too, such as docs/results.md.")
 ]
 
 
@@ -43,9 +50,7 @@ def table1(
     rows: Rows = "",
     seeds: Seeds = 5,
     changes: Changes = None,
-    out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
-        "runs/table1"
-    ),
+    out: Out = Path("runs/table1"),
     resume: Resume = False,
     device: Device = None,
     page: Page = None,
@@ -55,16 +60,11 @@ def table1(
     With --train every row is trained again: minutes on a GPU, where all rows train side by side,
     and days on a CPU; --rows and --set training.epochs=5 make it shorter.
     """
-    from hnets import studies as paper
-    from hnets.studies import table1 as table
+    from hnets.studies.retrain import train_recipes
+    from hnets.studies.tables import TABLE1
 
-    _check_page(page)
-    chosen = _chosen(rows, [row.recipe for row in paper.TABLE1 if row.recipe])
-    results, console = _results(chosen, train, seeds, changes, out, resume, device)
-    console.print(table.rich_table(results))
-    console.print(table.NOTE, highlight=False)
-    _say_changes(changes, console)
-    _write(page, console)
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    _show(TABLE1, rows, retraining, train_recipes, page)
 
 
 @reproduce.command()
@@ -73,79 +73,21 @@ def beyond(
     rows: Rows = "",
     seeds: Seeds = 5,
     changes: Changes = None,
-    out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
-        "runs/beyond"
-    ),
+    out: Out = Path("runs/beyond"),
     resume: Resume = False,
     device: Device = None,
     page: Page = None,
 ) -> None:
     """Past the paper: networks whose nonlinearities mix orders, beside the best published.
 
-    With --train every row is trained again: minutes a seed on a GPU. On a CPU take the
+    With --train every row is trained again: minutes per seed on a GPU. On a CPU take the
     smallest, --rows rotmnist-r-fourier-tiny, and fewer epochs.
     """
-    from hnets import studies as paper
-    from hnets.studies import beyond as table
+    from hnets.studies.retrain import train_recipes
+    from hnets.studies.tables import BEYOND
 
-    _check_page(page)
-    chosen = _chosen(rows, [row.recipe for row in paper.BEYOND if row.recipe])
-    results, console = _results(chosen, train, seeds, changes, out, resume, device)
-    console.print(table.rich_table(results))
-    console.print(table.NOTE, highlight=False)
-    _say_changes(changes, console)
-    _write(page, console)
-
-
-@reproduce.command()
-def choices(
-    train: Train = False,
-    seeds: Seeds = 3,
-    changes: Changes = None,
-    out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
-        "runs/choices"
-    ),
-    resume: Resume = False,
-    device: Device = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Put the tables into a page too, between marks for them.")
-    ] = None,
-) -> None:
-    """What nonlinearity, filters, phases, rings and orders are worth, changed one at a time.
-
-    With --train all 14 networks are trained again, side by side on a GPU, for some minutes. What
-    ships is of two seeds: --seeds 2.
-    """
-    from rich.console import Console
-
-    from hnets import plot as inspect
-    from hnets import studies as paper
-    from hnets.studies import choices as study
-    from hnets.studies import results_store as store
-    from hnets.train import joined, read_recipe
-
-    _check_train(train, changes, resume)
-    console, leads = Console(), True
-    if page is not None:  # before any work: can it be written, and is there something to draw with?
-        study.check_page(page)
-        with inspect.style():
-            pass
-    if train:
-        recipe = read_recipe(study.RECIPE, changes or [])
-        with joined(device) as team:
-            make_folder(out)
-            leads = team.leads
-            console = Console(quiet=not leads)
-            result = paper.train_choices(recipe, seeds, out, team, resume, console)
-            if leads:
-                store.write(result, study.NAME, out)
-    else:
-        result = study.shipped()
-    console.print(study.rich_table(result))
-    _say_changes(changes, console)
-    if page is not None and leads:
-        for path in study.write_page(page, result):
-            console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    _show(BEYOND, rows, retraining, train_recipes, page)
 
 
 @reproduce.command()
@@ -157,29 +99,57 @@ def table2(
     thresholds: Annotated[
         int, typer.Option(parser=whole(1, 999), metavar="1..999", help="Of the benchmark.")
     ] = 99,
-    out: Annotated[Path, typer.Option(help="Folder for what --train writes.")] = Path(
-        "runs/table2"
-    ),
+    out: Out = Path("runs/table2"),
     resume: Resume = False,
     device: Device = None,
     page: Page = None,
 ) -> None:
-    """Table 2: boundaries on BSDS500, beside the published scores.
+    """Table 2: edges on BSDS500, beside the published scores.
 
     With --train every row is trained again, minutes on a GPU, and then scored on the
-    test photographs, some minutes a network on two cores. A training can be scored on
+    test photographs, some minutes per network on two cores. A training can be scored on
     another machine: copy its folder there and add --resume.
     """
-    from hnets import studies as paper
-    from hnets.studies import table2 as table
+    from hnets.studies.scoring import train_and_score
+    from hnets.studies.tables import TABLE2
 
-    _check_page(page)
-    chosen = _chosen(rows, [row.recipe for row in paper.TABLE2 if row.recipe])
-    results, console = _results(chosen, train, seeds, changes, out, resume, device, thresholds)
-    console.print(table.rich_table(results))
-    console.print(table.NOTE, highlight=False)
-    _say_changes(changes, console)
-    _write(page, console)
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    _show(TABLE2, rows, retraining, partial(train_and_score, thresholds=thresholds), page)
+
+
+@reproduce.command()
+def choices(
+    train: Train = False,
+    seeds: Seeds = 3,
+    changes: Changes = None,
+    out: Out = Path("runs/choices"),
+    resume: Resume = False,
+    device: Device = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Put the tables into a page too, between marks for them.")
+    ] = None,
+) -> None:
+    """What nonlinearity, filters, phases, rings and orders are worth, changed one at a time.
+
+    With --train all 14 networks are trained again, side by side on a GPU, for some minutes. What
+    ships is of two seeds: --seeds 2.
+    """
+    from hnets import plot
+    from hnets.studies import choices as study
+    from hnets.studies.results_store import shipped
+
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    if page is not None:
+        study.choices_page(page)
+        plot.check_matplotlib()
+    result, console = retraining.results(
+        [study.RECIPE], lambda _: shipped("choices"), study.train_choices
+    )
+    console.print(study.choices_table(result))
+    retraining.say_changes(console)
+    if page is not None:
+        figure = plot.choices_figure(study.measured_choices(result))
+        _write(page, study.choices_page(page, result), figure, study.FIGURE, console)
 
 
 @reproduce.command()
@@ -188,50 +158,35 @@ def ablation(
     sizes: Annotated[
         str,
         typer.Option(
-            help="Numbers of training pictures, with commas between, for --train; else from 500 "
-            "to 8,000, each twice the one before.",
+            help="Numbers of training images, with commas between, for --train; else from 500 to "
+            "8,000, each twice the one before.",
         ),
     ] = "",
     seeds: Seeds = 3,
     changes: Changes = None,
-    out: Annotated[Path, typer.Option(help="Folder for what is written.")] = Path("runs/ablation"),
+    out: Out = Path("runs/ablation"),
     resume: Resume = False,
     device: Device = None,
     page: Page = None,
 ) -> None:
-    """The data ablation: accuracy against the number of training pictures, as a figure."""
-    from rich.console import Console
-
-    from hnets import plot as inspect
-    from hnets import studies as paper
+    """The data ablation: accuracy against the number of training images, as a figure."""
+    from hnets import plot
     from hnets.studies import ablation as study
-    from hnets.studies import results_store as store
-    from hnets.train import joined, read_recipe
+    from hnets.studies.results_store import shipped
 
-    _check_train(train, changes, resume, sizes)
+    retraining = _Retraining(train, seeds, changes, out, resume, device, sizes)
     _check_page(page)
-    with inspect.style():  # is there something to draw with?
-        pass
-    wanted = _numbers(sizes) if sizes else paper.SIZES
-    full = {name: store.read(name) for name in paper.METHODS.values()}
-    console = Console()
-    if train:
-        recipes = {name: read_recipe(name, changes or []) for name in paper.METHODS.values()}
-        with joined(device) as team:
-            make_folder(out)
-            console = Console(quiet=not team.leads)
-            result = paper.train_ablation(recipes, wanted, seeds, out, team, resume, console)
-            if team.leads:
-                store.write(result, study.NAME, out)
-    else:
-        result = study.shipped()
-        make_folder(out)
-    curves = study.curves(result, full)
-    console.print(study.rich_table(curves))
-    _say_changes(changes, console)
-    path = inspect.save(study.figure(curves), out / "ablation.png")
-    console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
-    _write(page, console)
+    plot.check_matplotlib()
+    retrain = partial(study.train_ablation, sizes=_numbers(sizes) if sizes else study.SIZES)
+    result, console = retraining.results(
+        study.METHODS.values(), lambda _: shipped("ablation"), retrain
+    )
+    make_folder(out)
+    curves = study.ablation_curves(result)
+    console.print(study.ablation_table(curves))
+    retraining.say_changes(console)
+    _say_written(console, plot.save(plot.ablation_figure(curves), out / "ablation.png"))
+    _write_results(page, console)
 
 
 @reproduce.command()
@@ -241,65 +196,94 @@ def figures(
     ),
     photo: Annotated[
         Path | None,
-        typer.Option(help="A picture for those that need one; else one of scikit-image."),
+        typer.Option(help="An image for those that need one; else one of scikit-image."),
     ] = None,
 ) -> None:
     """All figures from the weights that ship, and report.html, one page that holds them."""
-    from hnets import plot as inspect
-    from hnets.studies import write_figures
-    from hnets.studies.turn import load
+    from hnets.plot import check_matplotlib
+    from hnets.plot.figures_page import write_figures
+    from hnets.studies import find_image
 
-    with inspect.style():  # is there something to draw with?
-        pass
-    picture = load(photo)
+    check_matplotlib()
+    image = find_image(photo)
     make_folder(out)
-    page = write_figures(picture, out, lambda path: typer.echo(f"wrote {path}"))
+    page = write_figures(image, out, lambda path: typer.echo(f"wrote {path}"))
     typer.echo(f"wrote {page}")
 
 
-def _results(
-    chosen: list[str],
-    train: bool,
-    seeds: int,
-    changes: list[str] | None,
-    out: Path,
-    resume: bool,
-    device: str | None,
-    thresholds: int = 0,
-) -> tuple[dict[str, dict[str, Any]], Console]:
-    """What ships, or trained again and, with thresholds, scored; and where to print it."""
-    from rich.console import Console
+@dataclass(frozen=True)
+class _Retraining:
+    """The options of a training again; refused where nothing is to be trained."""
 
-    from hnets import studies as paper
-    from hnets.studies import results_store as store
-    from hnets.train import joined, read_recipe
+    train: bool
+    seeds: int
+    changes: list[str] | None
+    out: Path
+    resume: bool
+    device: str | None
+    sizes: str = ""
 
-    _check_train(train, changes, resume)
-    if not train:
-        found = {name: store.read(name) for name in chosen}
-        return {name: result for name, result in found.items() if result is not None}, Console()
-    recipes = {name: read_recipe(name, changes or []) for name in chosen}
-    for name, recipe in recipes.items():
-        if recipe.data.test != "test":
-            raise InputError(
-                f'{name}: the table is of data.test = "test", got {recipe.data.test!r}'
-            )
-    with joined(device) as team:
-        make_folder(out)
-        console = Console(quiet=not team.leads)
-        results = dict(paper.train_recipes(recipes, seeds, out, team, resume, console))
-        if thresholds and team.leads:
-            results = paper.score_results(results, out, team.device, thresholds, console)
-    return results, console
+    def __post_init__(self) -> None:
+        options = (("--set", self.changes), ("--resume", self.resume), ("--sizes", self.sizes))
+        for name, value in options:
+            if value and not self.train:
+                raise typer.BadParameter(
+                    "expected together with --train, got it alone; add --train", param_hint=name
+                )
+
+    def results(
+        self,
+        names: Iterable[str],
+        shipped: Callable[[list[str]], dict[str, Any]],
+        retrain: Callable[..., dict[str, Any]],
+    ) -> tuple[dict[str, Any], Console]:
+        """What ships, or what is trained again, of the recipes; and where to print it."""
+        from rich.console import Console
+
+        from hnets.train import joined, read_recipe
+
+        if not self.train:
+            return shipped(list(names)), Console()
+        recipes = {name: read_recipe(name, self.changes or []) for name in names}
+        for name, recipe in recipes.items():
+            if recipe.data.test != "test":
+                raise InputError(
+                    f'{name}: expected data.test = "test", got {recipe.data.test!r}; results are '
+                    "of the test set"
+                )
+        with joined(self.device) as team:
+            make_folder(self.out)
+            console = Console(quiet=not team.leads)
+            return retrain(recipes, self.seeds, self.out, team, self.resume, console), console
+
+    def say_changes(self, console: Console) -> None:
+        """Say that a result is not of the recipes as they ship."""
+        if self.changes:
+            text = f"Trained with {', '.join(self.changes)}, and not by the recipes as they ship."
+            console.print(text, markup=False, highlight=False)
 
 
-def _check_train(train: bool, changes: list[str] | None, resume: bool, sizes: str = "") -> None:
-    """What ships was trained by the recipes as they are: refuse what would change nothing."""
-    for given, option in ((changes, "--set"), (resume, "--resume"), (sizes, "--sizes")):
-        if given and not train:
+def _show(
+    table: ResultTable,
+    rows: str,
+    retraining: _Retraining,
+    retrain: Callable[..., dict[str, Any]],
+    page: Path | None,
+) -> None:
+    """Print a table, and write the page of results if one is asked for."""
+    _check_page(page)
+    names = [name.strip() for name in rows.split(",") if name.strip()]
+    for name in names:
+        if name not in table.recipes:
             raise typer.BadParameter(
-                "expected together with --train, got it alone; add --train", param_hint=option
+                f"expected recipes of the table ({', '.join(table.recipes)}), got {name!r}",
+                param_hint="--rows",
             )
+    results, console = retraining.results(names or table.recipes, table.shipped, retrain)
+    console.print(table.rich_table(results))
+    console.print(table.note, highlight=False)
+    retraining.say_changes(console)
+    _write_results(page, console)
 
 
 def _check_page(page: Path | None) -> None:
@@ -314,28 +298,33 @@ def _check_page(page: Path | None) -> None:
         )
 
 
-def _say_changes(changes: list[str] | None, console: Console) -> None:
-    if changes:
-        told = f"Trained with {', '.join(changes)}, and not by the recipes as they ship."
-        console.print(told, markup=False, highlight=False)
+def _write_results(page: Path | None, console: Console) -> None:
+    """Write the page of what ships, and its figure."""
+    if page is None:
+        return
+    from hnets.plot import ablation_figure
+    from hnets.studies.ablation import ablation_curves
+    from hnets.studies.results_page import FIGURE, results_page
+    from hnets.studies.results_store import shipped
+
+    figure = ablation_figure(ablation_curves(shipped("ablation")))
+    _write(page, results_page(), figure, FIGURE, console)
 
 
-def _write(page: Path | None, console: Console) -> None:
-    from hnets.studies import write_page
+def _write(page: Path, text: str, figure: Figure, name: str, console: Console) -> None:
+    from hnets.plot import save
 
-    for path in write_page(page) if page is not None else []:
-        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+    if console.quiet:  # another process of the training writes it
+        return
+    path = save(figure, page.parent / name)
+    with replacing(page) as part:
+        part.write_text(text, encoding="utf-8")
+    for written in (page, path):
+        _say_written(console, written)
 
 
-def _chosen(text: str, known: list[str]) -> list[str]:
-    chosen = [name.strip() for name in text.split(",") if name.strip()]
-    for name in chosen:
-        if name not in known:
-            raise typer.BadParameter(
-                f"expected recipes of the table ({', '.join(known)}), got {name!r}",
-                param_hint="--rows",
-            )
-    return chosen or known
+def _say_written(console: Console, path: Path) -> None:
+    console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -1,15 +1,15 @@
-"""One look for all figures, and files that appear only when they are complete."""
+"""One look for all figures: colours, a sheet with places in inches, and files that are complete."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from PIL import Image
 
 from hnets.errors import MissingExtra
@@ -19,22 +19,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "INK", "MUTED", "bare", "new_figure", "percent", "save", "style"]
+__all__ = ["FORMATS", "Sheet", "check_matplotlib", "figure_style", "save"]
 
-INK = "#1f2328"
-MUTED = "#656d76"
+INK, MUTED, GRID, FRAME = "#1f2328", "#656d76", "#d8dee4", "#d0d7de"
+BLUE, ORANGE, GREEN, RED = "#1b5fa8", "#c27c0e", "#1f8a5b", "#c0392b"
+PURPLE, TEAL = "#8e5bb5", "#3f8f9f"
 FORMATS = ("png", "svg", "pdf")
 
 
-@contextmanager
-def style() -> Iterator[None]:
-    """Draw in the style of the project, and leave the user's own settings alone."""
+def check_matplotlib() -> None:
+    """Raise `MissingExtra` where figures cannot be drawn; called before long work for one."""
     try:
-        import matplotlib
+        import matplotlib  # noqa: F401
     except ImportError:
         raise MissingExtra("figures", "matplotlib", "plot") from None
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw in the style of the project, as a block or a decorator; the user's settings stay."""
+    check_matplotlib()
+    import matplotlib
+
     settings: dict[Any, Any] = {
-        "font.family": "DejaVu Sans",  # comes with matplotlib, so pictures agree everywhere
+        "font.family": "DejaVu Sans",  # comes with matplotlib, so figures agree everywhere
         "font.size": 9.0,
         "text.color": INK,
         "axes.titlesize": 10.0,
@@ -47,27 +55,72 @@ def style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches, that belongs to no window and no global state."""
-    from matplotlib.figure import Figure
+class Sheet:
+    """A figure whose panels and texts have places in inches from its upper left corner.
 
-    return Figure(figsize=(width, height))
+    It belongs to no window and to no global state.
+    """
+
+    def __init__(self, width: float, height: float) -> None:
+        from matplotlib.figure import Figure
+
+        self.width, self.height = width, height
+        self.figure = Figure(figsize=(width, height))
+
+    def panel(self, left: float, top: float, width: float, height: float, **options: Any) -> Axes:
+        """Axes with their upper left corner there; options are those of ``Figure.add_axes``."""
+        low = self.height - top - height
+        box = (left / self.width, low / self.height, width / self.width, height / self.height)
+        return self.figure.add_axes(box, **options)
+
+    def image(
+        self,
+        left: float,
+        top: float,
+        width: float,
+        height: float,
+        pixels: ArrayLike | Image.Image,
+        **look: Any,
+    ) -> Axes:
+        """A panel with an image and nothing else; numbers from 0 to 1 are drawn in greys."""
+        axes = self.panel(left, top, width, height)
+        bare(axes)
+        grey = {"cmap": "gray", "vmin": 0, "vmax": 1, "interpolation": "nearest"}
+        axes.imshow(pixels, **{**grey, **look})
+        return axes
+
+    def text(self, left: float, top: float, text: str, **look: Any) -> None:
+        """A text whose baseline begins there."""
+        self.figure.text(left / self.width, 1 - top / self.height, text, parse_math=False, **look)
+
+    def heading(self, left: float, top: float, title: str, note: str = "", **look: Any) -> None:
+        """A bold line, and a smaller one below it."""
+        self.text(left, top, title, size=11, weight="bold", **look)
+        self.text(left, top + 0.22, note, size=8.5, color=MUTED, **look)
 
 
 def bare(axes: Axes) -> None:
-    """Leave only the picture: no ticks, no frame."""
+    """Leave only what is drawn: no ticks, no frame."""
     axes.set_xticks([])
     axes.set_yticks([])
+    axes.set_frame_on(False)
+
+
+def light(axes: Axes, grid: Literal["both", "x", "y"] = "both", labels: float = 9.0) -> None:
+    """Pale lines behind the curves, and neither frame nor tick marks; ``labels`` is their size."""
+    axes.grid(axis=grid, color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, labelsize=labels)
     axes.set_frame_on(False)
 
 
 def save(
     figure: Figure, path: str | os.PathLike[str], dpi: int = 110, compact: bool = False
 ) -> Path:
-    """Write a figure as PNG, SVG or PDF; a reader never sees a half-written file.
+    """Write a figure as PNG, SVG or PDF, whose folder is made if need be; returns its path.
 
-    The folder is made if need be. ``compact`` gives a PNG 256 colours of its own, dithered: a third
-    of the bytes, for figures with photographs in them.
+    A file that is there stays until the new one is complete. ``compact`` gives a PNG 256 colours of
+    its own, dithered: a third of the bytes, for figures with photographs in them.
     """
     path = Path(path)
     kind = path.suffix.lstrip(".").lower()
@@ -75,24 +128,11 @@ def save(
         raise ValueError(f"a figure is written as .{', .'.join(FORMATS)}, got {str(path)!r}")
     dates = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with replacing(path) as part:
-        with style():
+        with figure_style():
             figure.savefig(part, format=kind, dpi=dpi, metadata=dates[kind])
         if compact and kind == "png":
             _shrink(part)
     return path
-
-
-def percent(share: float) -> str:
-    """Two digits of a percentage; nothing where it is not known, and "exact" for rounding.
-
-    >>> percent(0.123), percent(0.0123), percent(0.00123), percent(1e-15), percent(0)
-    ('12 %', '1.2 %', '0.12 %', 'exact', '0 %')
-    """
-    if math.isnan(share):
-        return ""
-    if 0 < share < 1e-9:
-        return "exact"
-    return f"{100 * share:.{0 if share >= 0.1 or not share else 1 if share >= 0.01 else 2}f} %"
 
 
 def _shrink(path: Path) -> None:
@@ -100,7 +140,7 @@ def _shrink(path: Path) -> None:
         image = opened.convert("RGB")
     # Chosen from the distinct colours, not from the pixels: a small patch of rare ones counts too.
     coarse = np.asarray(image).astype(np.int64) // 10 @ [26 * 26, 26, 1]
-    distinct = np.flatnonzero(np.bincount(np.append(coarse, 0)))  # black is always there
+    distinct = np.flatnonzero(np.bincount(np.append(coarse, 0)))  # black is always one
     colours = np.stack(np.unravel_index(distinct, (26, 26, 26)), axis=-1) * 10 + 5
     colours = colours[colours.min(1) < 245]  # else Pillow takes them for white
     chosen = Image.fromarray(colours[None].astype(np.uint8)).quantize(254, kmeans=4).getpalette()

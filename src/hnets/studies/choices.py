@@ -9,48 +9,55 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from hnets import plot as inspect
 from hnets.errors import InputError
-from hnets.files import replacing
-from hnets.studies import results_store as store
-from hnets.studies.results_store import Result
+from hnets.studies.results_store import Result, write
 from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team, mean_and_spread
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.table import Table
 
 __all__ = [
     "CHOICES",
-    "NAME",
+    "FIGURE",
     "RECIPE",
     "Choice",
-    "check_page",
-    "figure",
-    "page",
-    "rich_table",
-    "shipped",
+    "MeasuredChoice",
+    "choices_page",
+    "choices_table",
+    "measured_choices",
     "train_choices",
-    "write_page",
 ]
 
-NAME = "choices"
 RECIPE = "rotmnist-r-choices"
+MIDDLE = {
+    "nonlinearity": "fourier",
+    "share": False,
+    "phase": "free",
+    "rings": "gaussian",
+    "orders": 3,
+}
+"""The choices of the recipe itself, which is trained once for all of them."""
+MIDDLE_NAME = "choices-middle"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is changed, and to what."""
+    """An option of the network, and the value to which it is set."""
 
     option: str
     value: Any
-    told: str
+    label: str
+
+    @property
+    def middle(self) -> bool:
+        """Whether the recipe itself has it."""
+        return bool(MIDDLE[self.option] == self.value)
 
     @property
     def name(self) -> str:
-        """Under which its result is kept."""
-        return f"{NAME}-{self.option}-{self.value}".lower()
+        """Under which its result is stored."""
+        return MIDDLE_NAME if self.middle else f"choices-{self.option}-{self.value}".lower()
 
 
 CHOICES = {
@@ -68,8 +75,8 @@ CHOICES = {
     ),
     "phases": (
         Choice("phase", "free", "complex weights"),
-        Choice("phase", "ring", "one a ring"),
-        Choice("phase", "filter", "one a filter, as in the paper"),
+        Choice("phase", "ring", "one per ring"),
+        Choice("phase", "filter", "one per filter, as in the paper"),
         Choice("phase", "none", "none"),
     ),
     "rings": (
@@ -79,36 +86,42 @@ CHOICES = {
     "highest order": tuple(Choice("orders", order, str(order)) for order in range(1, 7)),
 }
 """By what they decide."""
-MIDDLE = {
-    "nonlinearity": "fourier",
-    "share": False,
-    "phase": "free",
-    "rings": "gaussian",
-    "orders": 3,
-}
-"""The choices of the recipe itself, which is trained once for all of them."""
-MIDDLE_NAME = f"{NAME}-middle"
-BEGIN = "<!-- written by hnets reproduce choices -->"
-END = "<!-- end -->"
+BEGIN, END = "<!-- written by hnets reproduce choices -->", "<!-- end -->"
 FIGURE = "images/choices.png"
 
 
+@dataclass(frozen=True)
+class MeasuredChoice:
+    """A choice, and the test error of the network that has it."""
+
+    choice: Choice
+    parameters: str
+    mean: float
+    spread: float
+    error: str
+    """Mean and deviation as text."""
+
+    @property
+    def label(self) -> str:
+        """Without marks for a page."""
+        return self.choice.label.replace("`", "")
+
+
 def train_choices(
-    recipe: Recipe, seeds: int, out: Path, team: Team, resume: bool, console: Console
+    recipes: Mapping[str, Recipe], seeds: int, out: Path, team: Team, resume: bool, console: Console
 ) -> Result:
-    """Train every choice; the errors by the name of the choice."""
-    if recipe.data.test != "test":
-        raise InputError(f'choices are compared by data.test = "test", got {recipe.data.test!r}')
-    recipe = recipe.replace({f"model.options.{key}": value for key, value in MIDDLE.items()})
-    wanted = {
+    """Train every choice; the errors by the name of the choice, also written to ``out``."""
+    recipe = recipes[RECIPE].replace(
+        {f"model.options.{key}": value for key, value in MIDDLE.items()}
+    )
+    changed = {
         choice.name: recipe.replace({f"model.options.{choice.option}": choice.value})
         for choices in CHOICES.values()
         for choice in choices
-        if not _is_middle(choice)
+        if not choice.middle
     }
-    wanted = {MIDDLE_NAME: recipe, **wanted}
-    results = train_recipes(wanted, seeds, out, team, resume, console)
-    return {
+    results = train_recipes({MIDDLE_NAME: recipe, **changed}, seeds, out, team, resume, console)
+    result = {
         "recipe": recipe.to_dict(),
         "choices": {
             name: {"parameters": result["parameters"], "test": result["summary"]["test"]}
@@ -117,17 +130,27 @@ def train_choices(
         "commit": results[MIDDLE_NAME]["commit"],
         "versions": results[MIDDLE_NAME]["versions"],
     }
-
-
-def shipped() -> Result:
-    """The table that comes with the package."""
-    result = store.read(NAME)
-    if result is None:
-        raise InputError("no choices have been trained: run hnets reproduce choices --train")
+    if team.leads:
+        write(result, "choices", out)
     return result
 
 
-def rich_table(result: Result) -> Table:
+def measured_choices(result: Result) -> dict[str, list[MeasuredChoice]]:
+    """The choices that were trained, by what they decide."""
+    measured: dict[str, list[MeasuredChoice]] = {}
+    for kind, choices in CHOICES.items():
+        measured[kind] = []
+        for choice in choices:
+            if one := result["choices"].get(choice.name):
+                test, parameters = one["test"], f"{one['parameters']:,}"
+                error = mean_and_spread(test)
+                measured[kind].append(
+                    MeasuredChoice(choice, parameters, test["mean"], test["std"], error)
+                )
+    return measured
+
+
+def choices_table(result: Result) -> Table:
     """The table for a terminal."""
     from rich.table import Table
 
@@ -136,95 +159,39 @@ def rich_table(result: Result) -> Table:
     table.add_column("of", overflow="fold")
     table.add_column("parameters", justify="right", no_wrap=True)
     table.add_column("error", justify="right", no_wrap=True)
-    for kind, rows in _rows(result).items():
+    for kind, rows in measured_choices(result).items():
         for number, row in enumerate(rows):
-            style = "bold" if row.middle else None
-            label = kind if number == 0 else ""
-            table.add_row(label, _plain(row), row.parameters, row.error, style=style)
+            style = "bold" if row.choice.middle else None
+            table.add_row("" if number else kind, row.label, row.parameters, row.error, style=style)
         table.add_section()
     return table
 
 
-def page(result: Result) -> str:
-    """The figure and the tables as Markdown."""
-    seeds = result["choices"][MIDDLE_NAME]["test"]["n"]
-    parts = [
-        f"Percent of the test pictures, mean and standard deviation; seeds of each: {seeds}.",
-        f"![Errors of the choices]({FIGURE})",
-    ]
-    for kind, rows in _rows(result).items():
-        lines = [f"| {kind} | parameters | error |", "|---|---|---|"]
-        for row in rows:
-            mark = "**" if row.middle else ""
-            told = f"{mark}{row.choice.told}{mark}"
-            lines.append(f"| {told} | {row.parameters} | {mark}{row.error}{mark} |")
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+def choices_page(page: Path, result: Result | None = None) -> str:
+    """The text of a page, with the tables and the figure between the two lines that mark them.
 
-
-def figure(result: Result) -> Figure:
-    """Every error, and how far it is from that of the network itself."""
-    return inspect.choices_figure(
-        {
-            kind: [
-                inspect.MeasuredChoice(_plain(row), row.test["mean"], row.test["std"], row.middle)
-                for row in rows
-            ]
-            for kind, rows in _rows(result).items()
-        }
-    )
-
-
-def write_page(path: Path, result: Result) -> list[Path]:
-    """Put the tables into a page, between the two lines that mark their place; what was written."""
-    before, after = check_page(path)
-    picture = inspect.save(figure(result), path.parent / FIGURE)
-    with replacing(path) as part:
-        part.write_text(f"{before}{BEGIN}\n\n{page(result)}\n\n{END}{after}", encoding="utf-8")
-    return [path, picture]
-
-
-def check_page(path: Path) -> tuple[str, str]:
-    """What stands before and after the tables of a page that has marks for them."""
+    Without a result only checks that the page can be read and has the lines.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise InputError(f"{path} cannot be read; give a page of text") from None
+        raise InputError(f"{page} cannot be read; give a page of text") from None
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise InputError(f"expected {path} to have the lines {BEGIN} and {END}, got neither")
-    return before, after
-
-
-@dataclass(frozen=True)
-class _Row:
-    choice: Choice
-    parameters: str
-    test: Mapping[str, float]
-    middle: bool
-
-    @property
-    def error(self) -> str:
-        return mean_and_spread(self.test)
-
-
-def _is_middle(choice: Choice) -> bool:
-    return bool(MIDDLE[choice.option] == choice.value)
-
-
-def _plain(row: _Row) -> str:
-    return row.choice.told.replace("`", "")
-
-
-def _rows(result: Result) -> Mapping[str, list[_Row]]:
-    """By what they decide, the choices that were trained."""
-    rows = {}
-    for kind, choices in CHOICES.items():
-        names = [MIDDLE_NAME if _is_middle(choice) else choice.name for choice in choices]
-        rows[kind] = [
-            _Row(choice, f"{found['parameters']:,}", found["test"], _is_middle(choice))
-            for choice, name in zip(choices, names, strict=True)
-            if (found := result["choices"].get(name))
-        ]
-    return rows
+        raise InputError(f"expected {page} to have the lines {BEGIN} and {END}, got neither")
+    if result is None:
+        return text
+    seeds = result["choices"][MIDDLE_NAME]["test"]["n"]
+    parts = [
+        f"Percent of the test images, mean and standard deviation; seeds of each: {seeds}.",
+        f"![Errors of the choices]({FIGURE})",
+    ]
+    for kind, rows in measured_choices(result).items():
+        lines = [f"| {kind} | parameters | error |", "|---|---|---|"]
+        for row in rows:
+            mark = "**" if row.choice.middle else ""
+            label, error = (f"{mark}{text}{mark}" for text in (row.choice.label, row.error))
+            lines.append(f"| {label} | {row.parameters} | {error} |")
+        parts.append("\n".join(lines))
+    return f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}"

@@ -1,4 +1,4 @@
-"""The network that a user names, and a picture as that network takes it."""
+"""The network and the image that a user names, and the image as the network takes it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from hnets.errors import InputError
+from hnets.data.image_file import read_image
+from hnets.errors import InputError, MissingExtra
 from hnets.models import HNetMNIST, create_model, list_models
 from hnets.nn import HConv2d
 from hnets.predict.ink import find_ink
 
-__all__ = ["Network", "find_network", "model_input"]
+__all__ = ["Network", "find_image", "find_network", "model_input"]
 
 _STEP = 16
-"""Sides of a picture are cut to multiples of it, which four halvings take without a margin."""
+"""Sides of an image are cut to multiples of it, which four halvings take without a margin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Network:
         return self.name if self.trained else f"{self.name}, untrained"
 
 
-def find_network(given: str) -> Network:
+def find_network(name: str) -> Network:
     """One of ours by its name, with trained weights where some ship, or a user's module.
 
     The latter is ``package.module:attribute`` or ``file.py:attribute``, where the attribute is a
@@ -50,32 +51,49 @@ def find_network(given: str) -> Network:
     >>> find_network("hnet_mnist").title, find_network("p4cnn").title
     ('hnet_mnist', 'p4cnn, untrained')
     """
-    if ":" in given:
-        return Network(given, _users(given), trained=True)
-    trained = given in list_models(pretrained=True)
+    if ":" in name:
+        return Network(name, _users_module(name), trained=True)
+    trained = name in list_models(pretrained=True)
     try:
         with torch.random.fork_rng(devices=[]):  # the same random weights each time
             torch.manual_seed(0)
-            module = create_model(given, pretrained=trained)
+            module = create_model(name, pretrained=trained)
     except InputError:
         raise
     except ValueError as error:
         raise InputError(
             f"{error}; or give a module of your own as package.module:attribute"
         ) from None
-    return Network(given, module.eval(), trained)
+    return Network(name, module.eval(), trained)
 
 
-def model_input(module: nn.Module, picture: Image.Image, size: int, name: str) -> Tensor:
-    """A picture as ``(1, channels, height, width)``: for digits as they learned them.
+def find_image(path: Path | None, sample: str = "astronaut") -> Image.Image:
+    """An image of the user's, or without a path one that comes with scikit-image."""
+    if path is not None:
+        return read_image(path)
+    try:
+        from skimage import data
+    except ImportError:
+        raise MissingExtra("sample images, if you give none,", "scikit-image", "plot") from None
+    return Image.fromarray(getattr(data, sample)())
+
+
+def model_input(module: nn.Module, image: Image.Image, size: int, name: str) -> Tensor:
+    """An image as ``(1, channels, height, width)``: a digit as digit networks learned them.
 
     Others take it in grey or in colour, from 0 to 1, with ``size`` pixels along the longer side at
-    most. ``name`` is what an error calls the picture.
+    most. ``name`` is what an error calls the image.
     """
     if isinstance(module, HNetMNIST) and module.in_chans == 1:
-        return torch.from_numpy(find_ink(picture, name).digit())[None, None]
-    channels = _channels(module)
-    image = picture.convert("L" if channels == 1 else "RGB")
+        return torch.from_numpy(find_ink(image, name).digit())[None, None]
+    first = next((part for part in module.modules() if isinstance(part, HConv2d)), None)
+    channels = 3 if first is None else first.in_streams.channels
+    if channels not in (1, 3):
+        raise InputError(
+            f"expected a network of images with 1 or 3 channels, got {type(module).__name__} "
+            f"with {channels}"
+        )
+    image = image.convert("L" if channels == 1 else "RGB")
     image.thumbnail((size, size), Image.Resampling.LANCZOS)
     pixels = np.asarray(image, dtype=np.float32).reshape(image.height, image.width, -1)
     height, width = (max(_STEP, side // _STEP * _STEP) for side in pixels.shape[:2])
@@ -84,41 +102,30 @@ def model_input(module: nn.Module, picture: Image.Image, size: int, name: str) -
     return x.permute(2, 0, 1)[None].contiguous()
 
 
-def _channels(module: nn.Module) -> int:
-    first = next((m for m in module.modules() if isinstance(m, HConv2d)), None)
-    found = 3 if first is None else first.in_streams.channels
-    if found not in (1, 3):
-        raise InputError(
-            f"expected a network of pictures with 1 or 3 channels, got {type(module).__name__} "
-            f"with {found}"
-        )
-    return found
-
-
-def _users(given: str) -> nn.Module:
-    where, _, attribute = given.rpartition(":")
+def _users_module(name: str) -> nn.Module:
+    where, _, attribute = name.rpartition(":")
     if not where or not attribute.isidentifier():
-        raise InputError(f"expected package.module:attribute or file.py:attribute, got {given!r}")
-    module = _import(where, given)
-    if not hasattr(module, attribute):
+        raise InputError(f"expected package.module:attribute or file.py:attribute, got {name!r}")
+    python_module = _import(where, name)
+    if not hasattr(python_module, attribute):
         raise InputError(f"there is no {attribute} in {where}; name a module that it defines")
-    found: Any = getattr(module, attribute)
-    if not isinstance(found, nn.Module) and callable(found):
+    module: Any = getattr(python_module, attribute)
+    if not isinstance(module, nn.Module) and callable(module):
         try:
-            found = found()
+            module = module()
         except Exception as error:  # whatever the user's code raises
-            raise InputError(f"{given} could not be called without arguments ({error})") from error
-    if not isinstance(found, nn.Module):
+            raise InputError(f"{name} could not be called without arguments ({error})") from error
+    if not isinstance(module, nn.Module):
         raise InputError(
-            f"expected {given} to be a torch.nn.Module or to make one, got a {type(found).__name__}"
+            f"expected {name} to be a torch.nn.Module or to make one, got a {type(module).__name__}"
         )
-    return found.eval()
+    return module.eval()
 
 
-def _import(where: str, given: str) -> ModuleType:
+def _import(where: str, name: str) -> ModuleType:
     if where.endswith(".py") and not Path(where).is_file():
         raise InputError(f"there is no file {where}; give the path of a Python file")
-    sys.path.insert(0, "")  # as python -m would: modules in the folder one is in
+    sys.path.insert(0, "")  # as python -m would: modules in the current folder
     try:
         if not where.endswith(".py"):
             return importlib.import_module(where)
@@ -131,6 +138,6 @@ def _import(where: str, given: str) -> ModuleType:
         return module
     except Exception as error:  # whatever the user's code raises
         reason = f"{type(error).__name__}: {error}"
-        raise InputError(f"{given} could not be imported ({reason})") from error
+        raise InputError(f"{name} could not be imported ({reason})") from error
     finally:
         sys.path.remove("")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hnets.plot.style import percent
 from hnets.studies.cost_rule import CostRule
 from hnets.studies.equivariance import SOURCES, NetworkErrors
-from hnets.studies.filters import FilterStudy, totals
+from hnets.studies.filters import FilterStudy, filter_totals
 from hnets.studies.stability import Stability
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "cost_numbers",
     "equivariance_numbers",
     "filter_numbers",
+    "percent",
     "stability_numbers",
 ]
 
@@ -29,15 +30,28 @@ class Numbers:
     rows: tuple[tuple[str, ...], ...]
 
 
+def percent(share: float) -> str:
+    """Two digits of a percentage; nothing for NaN, and "exact" for rounding.
+
+    >>> percent(0.123), percent(0.0123), percent(0.00123), percent(1e-15), percent(0)
+    ('12 %', '1.2 %', '0.12 %', 'exact', '0 %')
+    """
+    if math.isnan(share):
+        return ""
+    if 0 < share < 1e-9:
+        return "exact"
+    return f"{100 * share:.{0 if share >= 0.1 or not share else 1 if share >= 0.01 else 2}f} %"
+
+
 def stability_numbers(study: Stability) -> Numbers:
-    """Deviations by layer and order, a column for each kind of patch."""
+    """Deviations by layer and order, one column per kind of patch."""
     rows = []
     for layer in dict.fromkeys(response.layer for response in study.responses):
         columns = [study.find(layer, kind) for kind in study.shown]
         for row in zip(*columns, strict=True):
             name = layer if row[0].order is None else f"{layer}, m = {row[0].order}"
             rows.append((name, *(percent(each.deviation) for each in row)))
-    title = "deviation of the magnitude from its mean over a full turn"
+    title = "deviation of the magnitude from its mean over a full rotation"
     return Numbers(title, ("layer", *(f"{kind} patches" for kind in study.shown)), tuple(rows))
 
 
@@ -46,11 +60,11 @@ def filter_numbers(study: FilterStudy) -> Numbers:
     rows = []
     for name, layers in ((study.network, study.layers), (study.plain, study.plain_layers)):
         for layer in layers:
-            phases = (f"{layer.phases.size:,}", f"{layer.evenness:.2f}")
             counts = (f"{layer.count:,}", str(layer.blank), str(layer.copies))
-            told = phases if layer.phases.size else ("", "")
-            rows.append((f"{name}, {layer.name}", *counts, *told))
-        count, blank, copies = totals(layers)
+            size = layer.phases.size
+            phases = (f"{size:,}", f"{layer.evenness:.2f}") if size else ("", "")
+            rows.append((f"{name}, {layer.name}", *counts, *phases))
+        count, blank, copies = filter_totals(layers)
         rows.append((f"{name}, all layers", f"{count:,}", percent(blank), percent(copies), "", ""))
     header = ("filters of", "number", "blank", "near-copies", "phases", "evenness")
     title = "filters that do nothing new, and how evenly phases are spread"
@@ -65,7 +79,7 @@ def equivariance_numbers(study: NetworkErrors, angles: Sequence[float] = (45, 90
         errors = [layer.errors[study.angles.index(angle)] for angle in shown]
         numbers = [*errors, layer.total, *(layer.sources[source] for source in SOURCES)]
         rows.append((layer.name, *(percent(number).removesuffix(" %") for number in numbers)))
-    title = f"{study.network}: error of turned maps in percent, and where it comes from"
+    title = f"{study.network}: error of rotated maps in percent, and where it comes from"
     header = ("step", *(f"{angle:g}°" for angle in shown), "all", *SOURCES)
     return Numbers(title, header, tuple(rows))
 
@@ -76,4 +90,4 @@ def cost_numbers(rule: CostRule) -> Numbers:
         (name, f"{report.parameters:,}", f"{report.multiplications:,}")
         for name, report in rule.networks.items()
     )
-    return Numbers("cost of a picture", ("network", "parameters", "multiplications"), rows)
+    return Numbers("cost per image", ("network", "parameters", "multiplications"), rows)

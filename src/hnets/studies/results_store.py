@@ -1,4 +1,4 @@
-"""Results that ship with the package: one JSON file a recipe, as the training wrote it."""
+"""Results that ship with the package: one JSON file per recipe, as the training wrote it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hnets.errors import InputError
 from hnets.train.result import write_json
 
-__all__ = ["SHIPPED", "Result", "read", "write"]
+__all__ = ["SHIPPED", "Result", "read", "shipped", "write"]
 
 SHIPPED = Path(__file__).parent / "results"
 
@@ -20,16 +20,24 @@ def read(name: str, folder: Path = SHIPPED) -> Result | None:
     """The result of that name, or None if there is none."""
     path = folder / f"{name}.json"
     try:
-        found: Result = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        result: Result = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except json.JSONDecodeError as error:
         raise InputError(f"{path} is damaged ({error}); delete it and train again") from None
+    return result
+
+
+def shipped(name: str) -> Result:
+    """The result of that name that comes with the package."""
+    result = read(name)
+    if result is None:
+        raise InputError(f"no result of {name} ships: train it with hnets reproduce, and --train")
+    return result
 
 
 def write(result: Result, name: str, folder: Path) -> Path:
-    """Put a result in a folder."""
+    """Put a result in a folder; returns its path."""
     path = folder / f"{name}.json"
     write_json(result, path)
     return path

@@ -1,4 +1,4 @@
-"""Score trained boundary detectors by the Berkeley benchmark, on the test photographs."""
+"""Scores of trained edge detectors by the Berkeley benchmark, on the test photographs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,31 @@ from hnets.models._hdsn import HDSN
 from hnets.predict import EdgeDetector
 from hnets.studies import results_store as store
 from hnets.studies.results_store import Result
+from hnets.studies.retrain import train_recipes
+from hnets.train import Recipe, Team
 from hnets.train.result import WEIGHTS, summarise
 
-__all__ = ["SUPPRESSIONS", "score_results"]
+__all__ = ["SUPPRESSIONS", "score_results", "train_and_score"]
 
 SUPPRESSIONS = ("none", "standard", "phase")
 """Ways to score: the maps as they are, suppressed as the literature does, and suppressed across the
 orientation that the network itself reports, which only an H-DSN can."""
+
+
+def train_and_score(
+    recipes: Mapping[str, Recipe],
+    seeds: int,
+    out: Path,
+    team: Team,
+    resume: bool,
+    console: Console,
+    thresholds: int,
+) -> dict[str, Result]:
+    """Train every recipe with every seed and score the networks; the results."""
+    results = train_recipes(recipes, seeds, out, team, resume, console)
+    if team.leads:
+        return score_results(results, out, team.device, thresholds, console)
+    return results
 
 
 def score_results(
@@ -42,10 +60,10 @@ def score_results(
     on another machine.
     """
     try:
-        import hnets.metrics.benchmark  # noqa: F401 - does the machine have what it needs?
+        import hnets.metrics.benchmark  # noqa: F401 - needs numba and scipy
     except MissingExtra as error:
         raise InputError(
-            f"{error}; what was trained is kept in {out}: go on with --train --resume"
+            f"{error}; what was trained is in {out}: continue with --train --resume"
         ) from None
     scored = {}
     for name, result in results.items():
@@ -74,16 +92,15 @@ def _score(
     from hnets.metrics.benchmark import score_maps
 
     detector, test = EdgeDetector(model, device), photos("test")
-    found = {}
+    scores = {}
     maps = _write(test, folder / "maps", detector, console)
     for result in score_maps(test, maps, thresholds, SUPPRESSIONS[:2]):
-        found[result.suppression] = result.scores
+        scores[result.suppression] = result.scores
     if isinstance(model, HDSN):
         lines = _write(test, folder / "lines", detector.suppressed, console)
-        found["phase"] = score_maps(test, lines, thresholds, ["none"])[0].scores
+        scores["phase"] = score_maps(test, lines, thresholds, ["none"])[0].scores
     return {
-        way: {"ods": scores.ods.f, "ois": scores.ois.f, "ap": scores.ap}
-        for way, scores in found.items()
+        way: {"ods": each.ods.f, "ois": each.ois.f, "ap": each.ap} for way, each in scores.items()
     }
 
 
@@ -96,7 +113,7 @@ def _write(
     """The maps of all photographs as 8-bit PNG, as ``hnets edges`` writes them."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with console.status(f"finding boundaries in {len(test)} photographs"):
+    with console.status(f"finding edges in {len(test)} photographs"):
         for photo in test:
             path = folder / f"{photo.name}.png"
             if not path.is_file():
@@ -109,11 +126,11 @@ def _write(
 
 def _summary(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Mean and deviation of every score over the seeds."""
-    ways = [way for way in SUPPRESSIONS if way in seeds[0]["scores"]]
     return {
         way: {
             score: summarise([seed["scores"][way][score] for seed in seeds])
             for score in ("ods", "ois", "ap")
         }
-        for way in ways
+        for way in SUPPRESSIONS
+        if way in seeds[0]["scores"]
     }

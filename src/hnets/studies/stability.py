@@ -1,10 +1,10 @@
-"""How steady the magnitude of a response is while the input turns: the paper's sanity check."""
+"""How steady the magnitude of a response is while the input rotates: the paper's sanity check."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,15 +15,10 @@ from torch import Tensor, nn
 
 from hnets import nn as hnn
 from hnets.basis import Rings
-from hnets.plot.style import INK, MUTED, bare, new_figure, percent, style
 from hnets.streams import Streams
 from hnets.testing import band_limited
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["Response", "Stability", "stability"]
+__all__ = ["Response", "Stability", "measure_stability"]
 
 ORDERS = (0, 1, 2)
 FILTERS, PATCHES = 16, 12
@@ -31,22 +26,19 @@ WAVELENGTH = 6.0
 """The shortest in a random patch, in pixels."""
 _COARSE, _BLUR = 4, 0.7
 """Pixels of the photograph in one of a natural patch, and the width of its blur in the latter."""
-_COLOURS = (INK, "#1b5fa8", "#1f8a5b")
-"""Of the orders, as in the paper: black, blue and green."""
-_PLAIN = "#c27c0e"
 _LAYERS = {"gaussian": "H-Net layer, Gaussian rings", "exact": "H-Net layer, exact rings"}
 PLAIN = "plain convolution"
 
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """Magnitudes of the responses of one order of one layer to turned patches."""
+    """Magnitudes of the responses of one order of one layer to rotated patches."""
 
     layer: str
     patches: str
     """"random" or "natural"."""
     order: int | None
-    """None of a plain convolution, which has none."""
+    """None for a plain convolution, which has none."""
     magnitudes: NDArray[np.float64]
     """``(patches, filters, angles)``."""
 
@@ -65,29 +57,25 @@ class Response:
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """Responses of layers to patches that turn."""
+    """Responses of layers to patches that rotate."""
 
     degrees: NDArray[np.float64]
     responses: tuple[Response, ...]
     shown: dict[str, NDArray[np.float64]]
-    """One patch of each kind ``(size, size)``, from 0 to 1."""
+    """One patch per kind ``(size, size)``, from 0 to 1."""
     kernel_size: int
 
     def find(self, layer: str, patches: str) -> list[Response]:
         """The responses of one layer to one kind of patch, by order."""
         return [r for r in self.responses if (r.layer, r.patches) == (layer, patches)]
 
-    def figure(self) -> Figure:
-        """Draw magnitudes against the angle: a row for each layer, a column for each patch."""
-        return _draw(self)
 
-
-def stability(
+def measure_stability(
     photo: Image.Image | None = None, kernel_size: int = 5, step: float = 5.0, seed: int = 0
 ) -> Stability:
-    """Turn patches in front of harmonic layers and a plain one, all with random weights.
+    """Responses of harmonic layers and a plain one, all with random weights, to rotated patches.
 
-    Patches are turned without resampling what the layer sees: random ones are formulas
+    Patches are rotated without resampling what the layer sees: random ones are formulas
     (`hnets.testing.band_limited`), natural ones are read from a photograph of four times the
     resolution.
 
@@ -97,7 +85,7 @@ def stability(
         step: between the angles, in degrees.
         seed: which weights and patches.
 
-    >>> study = stability(step=45)
+    >>> study = measure_stability(step=45)
     >>> harmonic, plain = study.responses[0], study.responses[-1]
     >>> harmonic.deviation < 0.01 < plain.deviation
     True
@@ -130,25 +118,25 @@ def _layers(kernel_size: int, seed: int) -> dict[str, nn.Module]:
 
 
 def _by_order(layer: str, kind: str, net: nn.Module, y: Tensor) -> list[Response]:
-    """Of responses ``(patches, angles, channels)``."""
+    """Magnitudes of responses ``(patches, angles, channels)``."""
     if not isinstance(net, hnn.HConv2d):
         return [Response(layer, kind, None, y.abs().transpose(1, 2).numpy())]
-    found = []
+    responses = []
     for stream, where in zip(net.out_streams, net.out_streams.slices, strict=True):
         size = torch.hypot(*y[..., where].chunk(2, -1)).transpose(1, 2)
-        found.append(Response(layer, kind, stream.order, size.numpy()))
-    return found
+        responses.append(Response(layer, kind, stream.order, size.numpy()))
+    return responses
 
 
 def _random_patches(size: int, degrees: NDArray[np.float64], seed: int) -> Tensor:
     """``(patches, angles, size, size)``, cut from the middle of larger ones that fade out."""
     large = 6 * size + size % 2
     inside = slice((large - size) // 2, (large - size) // 2 + size)
-    pictures = [
+    images = [
         band_limited(Streams(f"{PATCHES}x0r"), large, theta, WAVELENGTH, seed)[0]
         for theta in np.radians(degrees)
     ]
-    return torch.stack(pictures, 1)[:, :, inside, inside]
+    return torch.stack(images, 1)[:, :, inside, inside]
 
 
 def _natural_patches(
@@ -161,12 +149,12 @@ def _natural_patches(
     room = [side - 2 * reach for side in pixels.shape]
     if min(room) < 1:
         raise ValueError(
-            f"natural patches need a photograph of at least {2 * reach + 1} pixels a side, got "
+            f"natural patches need a photograph of at least {2 * reach + 1} pixels per side, got "
             f"{photo.width}×{photo.height}"
         )
     random = np.random.default_rng(seed)
     drawn = np.stack([random.integers(side, size=8 * PATCHES) + reach for side in room], 1)
-    # Of so many, those with the most to see: a blank wall is steady in front of any filter.
+    # Of so many, those with the most contrast: a blank wall is steady in front of any filter.
     spread = [float(pixels[y - 8 : y + 9, x - 8 : x + 9].std()) for y, x in drawn]
     centres = drawn[np.argsort(spread)[::-1][:PATCHES]]
     offset = (torch.arange(size, dtype=torch.float64) - (size - 1) / 2) * _COARSE
@@ -174,7 +162,7 @@ def _natural_patches(
     patches = []
     for theta in np.radians(degrees).tolist():
         cos, sin = math.cos(theta), math.sin(theta)
-        # The turned patch at a point is the photograph at the point turned back, y being down.
+        # The rotated patch at a point is the photograph at the point rotated back, y being down.
         x, y = cos * right - sin * down, sin * right + cos * down
         patches.append(_read(pixels, centres, x, y))
     row, column = centres[0]
@@ -191,67 +179,3 @@ def _read(pixels: Tensor, centres: NDArray[Any], x: Tensor, y: Tensor) -> Tensor
     )
     source = pixels[None, None].expand(len(centres), 1, height, width)
     return tf.grid_sample(source, places, mode="bicubic", align_corners=True)[:, 0]
-
-
-def _draw(study: Stability) -> Figure:
-    layers = list(dict.fromkeys(r.layer for r in study.responses))
-    kinds = list(study.shown)
-    with style():
-        left, panel, gap, top, bottom, high, side = 0.75, 4.0, 0.35, 1.22, 0.55, 1.6, 0.76
-        width = left + len(kinds) * (panel + gap)
-        height = top + len(layers) * (high + 0.45) + bottom - 0.45
-        figure = new_figure(width, height)
-        for column, kind in enumerate(kinds):
-            x = left + column * (panel + gap)
-            for row, layer in enumerate(layers):
-                y = height - top - row * (high + 0.45) - high
-                axes = figure.add_axes((x / width, y / height, panel / width, high / height))
-                _panel(axes, study, study.find(layer, kind))
-                axes.set_title(layer if not column else "", loc="left", size=9.5, weight="bold")
-                axes.tick_params(labelleft=not column, labelbottom=row == len(layers) - 1)
-                if not column:
-                    axes.set_ylabel("magnitude / mean")
-            picture = figure.add_axes(
-                (x / width, (height - 0.1 - side) / height, side / width, side / height)
-            )
-            bare(picture)
-            picture.imshow(study.shown[kind], cmap="gray", vmin=0, vmax=1)
-            text = f"{kind} patches"
-            note = (
-                f"{PATCHES} of them, {FILTERS} filters of {study.kernel_size}×{study.kernel_size}"
-            )
-            at = (x + side + 0.12) / width
-            figure.text(at, 1 - 0.4 / height, text, size=11, weight="bold")
-            figure.text(at, 1 - 0.62 / height, note, size=8.5, color=MUTED)
-        figure.text(
-            (left + (width - left - gap) / 2) / width, 0.1 / height,
-            "the patch turned by, counter-clockwise", ha="center",
-        )  # fmt: skip
-    return figure
-
-
-def _panel(axes: Axes, study: Stability, responses: list[Response]) -> None:
-    """The middle filter of each order as a line, and where four fifths of all of them lie."""
-    degrees = np.append(study.degrees, 360)
-    for response in responses:
-        colour = _PLAIN if response.order is None else _COLOURS[ORDERS.index(response.order)]
-        curves = np.concatenate([response.curves, response.curves[:, :1]], axis=1)
-        low, high = np.percentile(curves, (10, 90), axis=0)
-        axes.fill_between(degrees, low, high, color=colour, alpha=0.16, linewidth=0)
-        middle = np.argsort(curves.std(1))[len(curves) // 2]
-        name = "" if response.order is None else f"m = {response.order}: "
-        axes.plot(
-            degrees, curves[middle], color=colour, linewidth=1.4,
-            label=f"{name}{percent(response.deviation)}",
-        )  # fmt: skip
-    axes.set(xlim=(0, 360), ylim=(0, 2.6))
-    axes.set_xticks(range(0, 361, 45), [f"{angle}°" for angle in range(0, 361, 45)])
-    axes.set_yticks([0, 1, 2])
-    axes.grid(color="#d8dee4", linewidth=0.6)
-    axes.tick_params(length=0, labelsize=8)
-    axes.legend(
-        loc="upper center", ncols=3, frameon=False, fontsize=8.5, handlelength=1.4,
-        borderaxespad=0.1, columnspacing=1.5, title="", labelcolor="linecolor",
-    )  # fmt: skip
-    for edge in axes.spines.values():
-        edge.set_visible(False)

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFilter
 
-from hnets import plot as inspect
+from hnets import plot, studies
 from hnets._cost import cost
 from hnets.files import replacing
 from hnets.models import create_model
-from hnets.studies import ablation
 from hnets.studies import numbers as tables
-from hnets.studies import results_store as store
+from hnets.studies.ablation import ablation_curves
 from hnets.studies.filters import COPY
 from hnets.studies.numbers import Numbers
-from hnets.studies.rows import TABLE1
+from hnets.studies.results_store import shipped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Exhibit", "draw_digit", "exhibits", "write_figures"]
 
 REPORT, PHOTO, DIGIT = "report.html", "photo.jpg", "digit.png"
-_STYLE = Path(__file__).with_name("report.css")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +58,12 @@ def write_figures(photo: Image.Image, out: Path, done: Callable[[Path], None]) -
     digit = draw_digit()
     photo = photo.convert("RGB")
     photo.thumbnail((640, 640), Image.Resampling.LANCZOS)
-    for name, picture in ((PHOTO, photo), (DIGIT, digit)):
-        picture.save(out / name)  # so that the commands of the page can be typed
+    for name, image in ((PHOTO, photo), (DIGIT, digit)):
+        image.save(out / name)  # so that the commands of the page can be typed
         done(out / name)
     shown = []
     for exhibit in exhibits(photo, digit, out):
-        path = inspect.save(exhibit.figure, out / f"{exhibit.name}.png", compact=exhibit.compact)
+        path = plot.save(exhibit.figure, out / f"{exhibit.name}.png", compact=exhibit.compact)
         done(path)
         shown.append((exhibit, path.read_bytes()))
     page = out / REPORT
@@ -79,85 +77,81 @@ def exhibits(photo: Image.Image, digit: Image.Image, out: Path) -> Iterator[Exhi
     yield Exhibit(
         "harmonics",
         "The filters",
-        "Circular harmonics exp(−r²)·exp(imφ) of orders m = −2 to 3. Turn one by θ, and it is "
-        "multiplied by exp(−imθ): its colours go round m times as fast as it does. That is all an "
+        "Circular harmonics exp(−r²)·exp(imφ) of orders m = −2 to 3. Rotate one by θ, and it is "
+        "multiplied by exp(−imθ): its colours rotate m times as fast as it does. That is all an "
         "H-Net knows of rotation, and all it needs.",
         "hnets inspect harmonics",
-        inspect.harmonics_figure(),
+        plot.harmonics_figure(),
     )
-    steady = inspect.stability(photo)
+    steady = studies.measure_stability(photo)
     yield Exhibit(
         "stability",
         "Rotational stability",
-        "A patch turns in front of filters with random weights. The magnitude of a harmonic "
-        "response stays where it is, but for a ripple that repeats every quarter turn: the error "
-        "of working with pixels. Gaussian rings (the paper's section 4.2) ripple least; exact "
-        "rings have one weight for each pixel distance and lean on the grid. A plain convolution "
-        "has nothing to hold on to. Lines are the middle filter, shades hold four fifths of them.",
+        "A patch rotates in front of filters with random weights. The magnitude of a harmonic "
+        "response stays the same, but for a ripple that repeats every 90°: the error of working "
+        "with pixels. Gaussian rings (the paper's section 4.2) ripple least; exact rings have one "
+        "weight for each pixel distance and depend on the grid. The magnitude of a plain "
+        "convolution changes freely. Lines are the middle filter, shades hold four fifths of them.",
         f"hnets inspect stability {out / PHOTO}",
-        steady.figure(),
+        plot.stability_figure(steady),
         (tables.stability_numbers(steady),),
     )
     for name in ("hdsn", "hnet_mnist"):
-        study = inspect.filters(name)
+        study = studies.measure_filters(name)
         yield Exhibit(
             f"filters-{name}",
             f"Filters and phases of {name}",
-            "Filters of the first layer, real parts, all turned to phase 0, and below them the "
+            "Filters of the first layer, real parts, all aligned at phase 0, and below them the "
             "phases that they were learned with. The roses are the phases of every layer: how "
             "evenly directions are used. The paper finds no blank filters and few copies; the "
             "table says how many there are here. A filter is blank if its norm is below a tenth "
-            "of its layer's root mean square, and a near-copy if, turned to fit best, its cosine "
+            "of its layer's root mean square, and a near-copy if, rotated to fit best, its cosine "
             f"with an earlier one is above {COPY:g}.",
             f"hnets inspect filters {name}",
-            study.figure(),
+            plot.filters_figure(study),
             (tables.filter_numbers(study),),
         )
     yield Exhibit(
         "features",
         "Feature maps",
-        "What layer 2 of the digit reader makes of a digit. Colour is magnitude: some maps hold "
-        "edges, some the body of the stroke, some the empty space beside it. Arrows are phases: in "
-        "maps of order 1 they point across the stroke and turn with it, in maps of order 0 they do "
-        "not.",
+        "Layer 2 of the digit reader on a digit. Colour is magnitude: some maps hold edges, some "
+        "the body of the stroke, some the empty space beside it. Arrows are phases: in maps of "
+        "order 1 they point across the stroke and rotate with it, in maps of order 0 they do not.",
         f"hnets inspect features {out / DIGIT}",
-        inspect.features(digit).figure(),
+        plot.features_figure(studies.measure_features(digit)),
     )
     yield Exhibit(
         "flow",
         "Orientation, layer after layer",
-        "The phases of order 1 in the boundary detector, as colours. One colour is one direction, "
-        "at full resolution in layer 2 and at a sixteenth of it in layer 10: equivariance is kept "
+        "The phases of order 1 in the edge detector, as colours. One colour is one direction, at "
+        "full resolution in layer 2 and at a sixteenth of it in layer 10: equivariance holds up "
         "to the deepest maps.",
         f"hnets inspect flow {out / PHOTO}",
-        inspect.flow(photo).figure(),
+        plot.flow_figure(studies.measure_flow(photo)),
         compact=True,
     )
-    errors = [inspect.equivariance(name) for name in ("hnet_mnist", "z2cnn")]
+    errors = [studies.measure_equivariance(name) for name in ("hnet_mnist", "z2cnn")]
     yield Exhibit(
         "equivariance",
         "Equivariance, measured",
-        "How far the maps of a turned picture are from the turned maps, in parts of how much they "
-        "vary. An H-Net is exact at every quarter turn, and between them makes the error of "
+        "How far the maps of a rotated image are from the rotated maps, in parts of how much they "
+        "vary. An H-Net is exact at every multiple of 90°, and between them makes the error of "
         "pixels: filters that are sampled, borders that are padded. A plain CNN has no rule to "
-        "follow, and its error grows with the angle. The answer is what counts: dashed.",
+        "follow, and its error grows with the angle. The output is what counts: dashed.",
         "hnets inspect equivariance hnet_mnist --against z2cnn",
-        inspect.equivariance_figure(errors),
+        plot.equivariance_figure(errors),
         tuple(tables.equivariance_numbers(each) for each in errors),
     )
-    found = store.read(ablation.NAME)
-    if found is not None:
-        full = {row.recipe: store.read(row.recipe) for row in TABLE1 if row.recipe}
-        yield Exhibit(
-            "ablation",
-            "Data ablation",
-            "Accuracy when there is less to learn from, on rotated MNIST. What need not be learned "
-            "needs no pictures: the H-Net falls off last.",
-            "hnets reproduce ablation",
-            ablation.figure(ablation.curves(found, full)),
-        )
+    yield Exhibit(
+        "ablation",
+        "Data ablation",
+        "Accuracy when there is less to learn from, on rotated MNIST. What need not be learned "
+        "needs no images: the H-Net falls off last.",
+        "hnets reproduce ablation",
+        plot.ablation_figure(ablation_curves(shipped("ablation"))),
+    )
     costs = {name: cost(create_model(name), (1, 28, 28)) for name in ("hnet_mnist", "z2cnn")}
-    rule = inspect.cost_rule(costs)
+    rule = studies.measure_cost_rule(costs)
     yield Exhibit(
         "cost",
         "The cost rule",
@@ -165,7 +159,7 @@ def exhibits(photo: Image.Image, digit: Image.Image, out: Path) -> Iterator[Exhi
         "2·f·i channels costs. Lines are the rule, dots are counted. At the right, what the two "
         "digit readers of Table 1 multiply, layer by layer.",
         f"hnets inspect cost hnet_mnist --out {out / 'cost.png'}",
-        rule.figure(),
+        plot.cost_rule_figure(rule),
         (tables.cost_numbers(rule),),
     )
 
@@ -189,7 +183,7 @@ def _page(shown: list[tuple[Exhibit, bytes]]) -> str:
         f'<li><a href="#{each.name}">{html.escape(each.title)}</a></li>' for each, _ in shown
     )
     sections = "\n".join(_section(*each) for each in shown)
-    style = _STYLE.read_text(encoding="utf-8")
+    style = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -216,9 +210,9 @@ Garbin, Turmukhambetov and Brostow, 2017), drawn from the trained weights that c
 """
 
 
-def _section(exhibit: Exhibit, picture: bytes) -> str:
+def _section(exhibit: Exhibit, image: bytes) -> str:
     title, command = html.escape(exhibit.title), html.escape(exhibit.command)
-    data = base64.b64encode(picture).decode("ascii")
+    data = base64.b64encode(image).decode("ascii")
     numbers = "".join(map(_table, exhibit.numbers))
     return f"""<section id="{exhibit.name}">
 <h2>{title}</h2>

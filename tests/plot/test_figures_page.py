@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from commands import Command
-from hnets import plot as inspect
-from hnets.studies import report as figures
+from hnets import plot, studies
+from hnets.plot import figures_page
 from hnets.studies.numbers import Numbers
 
 NAMES = ("harmonics", "stability", "filters-hdsn", "filters-hnet_mnist", "features", "flow",
@@ -41,12 +41,13 @@ def test_every_figure_is_drawn_and_held_by_the_page(
     hnets_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # Fewer angles and smaller pictures than are shipped, for speed; the rest is as it is.
-    monkeypatch.setattr(
-        inspect, "equivariance", partial(inspect.equivariance, angles=(45.0, 90.0), size=32)
-    )
-    monkeypatch.setattr(inspect, "stability", partial(inspect.stability, step=90))
-    monkeypatch.setattr(inspect, "flow", partial(inspect.flow, size=96))
+    # Fewer angles and smaller images than are shipped, for speed; the rest is as it is.
+    for name, options in (
+        ("measure_equivariance", {"angles": (45.0, 90.0), "size": 32}),
+        ("measure_stability", {"step": 90}),
+        ("measure_flow", {"size": 96}),
+    ):
+        monkeypatch.setattr(studies, name, partial(getattr(studies, name), **options))
     done = hnets_command("reproduce", "figures", "--out", "new/folder")
     assert done.code == 0, done.err
     folder = tmp_path / "new" / "folder"
@@ -56,9 +57,9 @@ def test_every_figure_is_drawn_and_held_by_the_page(
     text = (folder / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     assert not page.open
-    pictures = [source for source in page.sources if not source.startswith("#")]
-    assert len(pictures) == len(NAMES)
-    for name, source in zip(NAMES, pictures, strict=True):
+    images = [source for source in page.sources if not source.startswith("#")]
+    assert len(images) == len(NAMES)
+    for name, source in zip(NAMES, images, strict=True):
         kind, _, data = source.partition(",")
         assert kind == "data:image/png;base64"
         content = base64.b64decode(data)
@@ -70,8 +71,8 @@ def test_every_figure_is_drawn_and_held_by_the_page(
 
 def test_what_is_written_is_text_and_not_markup() -> None:
     numbers = Numbers("<t>", ("a & b",), (("<script>", "1 < 2"),))
-    exhibit = figures.Exhibit("x", "<b>", "1 < 2 & 3", "hnets 'a<b'", None, (numbers,))  # type: ignore[arg-type]
-    page = figures._page([(exhibit, b"")])
+    exhibit = figures_page.Exhibit("x", "<b>", "1 < 2 & 3", "hnets 'a<b'", None, (numbers,))  # type: ignore[arg-type]
+    page = figures_page._page([(exhibit, b"")])
     Page(page)
     assert "<script>" not in page
     assert "1 &lt; 2 &amp; 3" in page
@@ -80,8 +81,8 @@ def test_what_is_written_is_text_and_not_markup() -> None:
 def test_the_drawn_digit_is_read_as_it_is_meant() -> None:
     from hnets import DigitClassifier
 
-    (answer,) = DigitClassifier().classify([figures.draw_digit()])
-    assert answer.digit == 3
+    (prediction,) = DigitClassifier().classify([figures_page.draw_digit()])
+    assert prediction.digit == 3
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_cost_figure_and_rule(
     assert done.code == 0, done.err
     assert "33,347" in done.out
     assert (tmp_path / "cost.svg").stat().st_size > 1000
-    rule = inspect.cost_rule({})
+    rule = studies.measure_cost_rule({})
     assert {(w.orders, w.plain // w.harmonic) for w in rule.widths} == {(1, 2), (2, 4), (3, 6)}
     assert all(w.plain_multiplications == w.harmonic_multiplications for w in rule.widths)
-    assert len(rule.figure().axes) == 1
+    assert len(plot.cost_rule_figure(rule).axes) == 1
