@@ -20,7 +20,7 @@ inspect = typer.Typer(help="Look inside a network: figures from the weights that
 app.add_typer(inspect, name="inspect")
 
 _OUT = "Figure to write: .png, .svg or .pdf."
-_MODEL = "A model of ours, or yours as package.module:attribute or file.py:attribute."
+_MODEL = "A model of ours, a trained file or folder, or yours as file.py:attribute."
 
 
 @inspect.callback(invoke_without_command=True)

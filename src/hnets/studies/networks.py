@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from hnets.data.image_file import read_image
 from hnets.errors import InputError, MissingExtra
-from hnets.models import HNetMNIST, create_model, list_models
+from hnets.models import HNetMNIST, create_model, list_models, load
 from hnets.nn import HConv2d
 from hnets.predict.ink import find_ink
 
@@ -43,9 +43,9 @@ class Network:
 
 
 def find_network(name: str) -> Network:
-    """One of ours by its name, with trained weights where some ship, or a user's module.
+    """One of ours by its name or from a file or a run's folder, or a user's module.
 
-    The latter is ``package.module:attribute`` or ``file.py:attribute``, where the attribute is a
+    By name it has trained weights where some ship. A user's module is ``package.module:attribute`` or ``file.py:attribute``, where the attribute is a
     module, or a class or function that makes one without arguments.
 
     >>> find_network("hnet_mnist").title, find_network("p4cnn").title
@@ -53,18 +53,11 @@ def find_network(name: str) -> Network:
     """
     if ":" in name:
         return Network(name, _users_module(name), trained=True)
-    trained = name in list_models(pretrained=True)
-    try:
-        with torch.random.fork_rng(devices=[]):  # the same random weights each time
-            torch.manual_seed(0)
-            module = create_model(name, pretrained=trained)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(
-            f"{error}; or give a module of your own as package.module:attribute"
-        ) from None
-    return Network(name, module.eval(), trained)
+    if name not in list_models() or name in list_models(pretrained=True):
+        return Network(name, load(name), trained=True)
+    with torch.random.fork_rng(devices=[]):  # the same random weights each time
+        torch.manual_seed(0)
+        return Network(name, create_model(name).eval(), trained=False)
 
 
 def find_image(path: Path | None, sample: str = "astronaut") -> Image.Image:
