@@ -45,8 +45,9 @@ class Network:
 def find_network(name: str) -> Network:
     """One of ours by its name or from a file or a run's folder, or a user's module.
 
-    By name it has trained weights where some ship. A user's module is ``package.module:attribute`` or ``file.py:attribute``, where the attribute is a
-    module, or a class or function that makes one without arguments.
+    By name it has trained weights where some ship. A user's module is
+    ``package.module:attribute`` or ``file.py:attribute``, where the attribute is a module, or a
+    class or function that makes one without arguments.
 
     >>> find_network("hnet_mnist").title, find_network("p4cnn").title
     ('hnet_mnist', 'p4cnn, untrained')
