@@ -40,12 +40,12 @@ def turn(
     from rich.console import Console
 
     from hnets import plot
-    from hnets.studies import find_image, rotation
+    from hnets.studies import find_image, rotated_image
 
     plot.check_matplotlib()
     photo = find_image(image)
     make_folder(out)
-    net, plain = rotation.example_network(seed), rotation.plain_network(seed)
+    net, plain = rotated_image.example_network(seed), rotated_image.plain_network(seed)
     console = Console()
     _say(console, f"The network: two harmonic layers, for an image of {size}×{size} pixels")
     report, plain_report = (hnets.cost(each, (3, size, size)) for each in (net, plain))
@@ -56,15 +56,15 @@ def turn(
         f"{plain_report.parameters:,} values instead of {report.parameters:,}.\n",
     )
     _say(console, "Is it equivariant? A random smooth image and its feature maps, rotated")
-    console.print(rotation.equivariance_table(net, plain))
+    console.print(rotated_image.equivariance_table(net, plain))
     _say(
         console,
         "Each number is ‖f(rotated x) − rotated f(x)‖ / ‖f(x)‖. The weights are random: the "
         "network has learned nothing about rotation, and need not. Multiples of 90° are exact; "
         "between them is the error of working with pixels.\n",
     )
-    _say(console, f"Drawing the image and its feature maps, rotated by {rotation.ANGLE:g}°")
-    figure = plot.rotation_figure(rotation.measure_rotation(photo, net, plain, size))
+    _say(console, f"Drawing the image and its feature maps, rotated by {rotated_image.ANGLE:g}°")
+    figure = plot.rotation_figure(rotated_image.measure_rotation(photo, net, plain, size))
     path = plot.save(figure, out / "turn.png", compact=True)
     console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 

@@ -24,7 +24,7 @@ from hnets.plot.style import (
 from hnets.predict.rendering import colour_wheel, phase_colours
 from hnets.studies.equivariance import SOURCES, NetworkErrors
 from hnets.studies.numbers import percent
-from hnets.studies.rotation import DISC, RotatedImage
+from hnets.studies.rotated_image import DISC, RotatedImage
 from hnets.studies.stability import FILTERS, PATCHES, Response, Stability
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from hnets.studies.features import (
 )
 from hnets.studies.filters import FilterStudy, FirstFilter, LayerFilters, measure_filters
 from hnets.studies.networks import Network, find_image, find_network
-from hnets.studies.rotation import RotatedImage, RotatedMap, measure_rotation
+from hnets.studies.rotated_image import RotatedImage, RotatedMap, measure_rotation
 from hnets.studies.stability import Response, Stability, measure_stability
 
 __all__ = [

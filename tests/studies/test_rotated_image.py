@@ -11,7 +11,7 @@ from PIL import Image
 from commands import Command
 from hnets import nn as hnn
 from hnets import plot, testing
-from hnets.studies.rotation import (
+from hnets.studies.rotated_image import (
     RotatedImage,
     RotatedMap,
     _input,
