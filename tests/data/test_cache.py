@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from hnets.data import cache
+from hnets.data.dataset import Arrays
 
 
-def make() -> cache.Arrays:
+def make() -> Arrays:
     return np.arange(24, dtype=np.uint8).reshape(2, 3, 4), np.array([1, 0], np.uint8)
 
 
-def unexpected() -> cache.Arrays:
+def unexpected() -> Arrays:
     raise AssertionError("it is in the cache already")
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from hnets import data
-from hnets.data import cache, mnist, rotmnist, spline
+from hnets.data import dataset, mnist, rotmnist, spline
 from hnets.errors import InputError
 
 
 def test_the_regenerated_set_is_the_same_bits_everywhere(data_folder: Path) -> None:
-    assert cache.sha256(rotmnist.regenerated()) == rotmnist.SHA256
+    assert dataset.sha256(rotmnist.regenerated()) == rotmnist.SHA256
     digests = {split: data.load("rotmnist-r", split).digest for split in ("train", "val", "test")}
     assert digests == {
         "train": "c9a9d9826218423e880f046589d33a91f9182bacbbaf7b31f921ce5a85e98f84",

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from hnets.data import mnist, rotmnist, sklearn_digits
 from hnets.data.bsds import load_edges
-from hnets.data.cache import Arrays
-from hnets.data.dataset import Dataset, EdgeSet, check_split, from_arrays
+from hnets.data.dataset import Arrays, Dataset, EdgeSet, check_split, from_arrays
 from hnets.data.image_folder import read_folder
 from hnets.errors import InputError, suggest
 
@@ -75,7 +74,8 @@ def load(
     """
     check_split(split)
     if name in available():
-        if (size, channels) != (None, None):
+        fixed = (None, None) if name == _BSDS500 else (28, 1)
+        if size not in (None, fixed[0]) or channels not in (None, fixed[1]):
             raise InputError(
                 f"the images of {name} have one size, got size={size} and channels={channels}; "
                 "these are for a folder of images"
@@ -85,7 +85,7 @@ def load(
         source = _DIGITS[str(name)]
         return from_arrays(source.arrays(root), source.sizes, mnist.CLASSES, str(name), split)
     path = Path(name).expanduser()
-    if isinstance(name, os.PathLike) or {"/", os.sep} & set(name) or path.is_dir():
+    if isinstance(name, os.PathLike) or {"/", os.sep} & set(name) or os.path.isdir(path):
         chosen = {"size": size, "channels": channels}
         return read_folder(path, split, **{k: v for k, v in chosen.items() if v is not None})
     raise InputError(f"there is no data set or folder {name!r}{suggest(name, available())}")

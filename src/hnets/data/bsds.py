@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from hnets.data.cache import Arrays, cached, data_folders
-from hnets.data.dataset import EdgeSet, check_split
+from hnets.data.cache import cached, data_folders
+from hnets.data.dataset import Arrays, EdgeSet, check_split
 from hnets.data.image_file import read_image
 from hnets.errors import InputError, MissingExtra, reason
 

@@ -6,20 +6,18 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hnets.data.dataset import Arrays, sha256
 from hnets.errors import InputError
 from hnets.files import replacing
 
-__all__ = ["Arrays", "cache_folder", "cached", "data_folders", "sha256"]
-
-Arrays: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
-"""Images (n, …) as uint8, or as float32 in [0, 1]; and labels or other facts (n, …) as uint8."""
+__all__ = ["cache_folder", "cached", "data_folders"]
 
 log = logging.getLogger(__name__)
 
@@ -49,19 +47,6 @@ def data_folders(root: str | os.PathLike[str] | None) -> tuple[Path, ...]:
             f"{what} is {str(folder)!r}, which is not a folder; give the one with the data"
         )
     return folder, cache_folder()
-
-
-def sha256(arrays: Iterable[NDArray[Any]]) -> str:
-    """A checksum of the values, one array after the other.
-
-    >>> sha256([np.zeros(2, np.uint8)])[:16]
-    '96a296d224f285c6'
-    """
-    total = hashlib.sha256()
-    for array in arrays:
-        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        total.update(np.ascontiguousarray(little).data)
-    return total.hexdigest()
 
 
 def cached(name: str, source: str, make: Callable[[], Arrays]) -> Arrays:

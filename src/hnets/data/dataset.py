@@ -5,22 +5,26 @@ Both have ``images``, ``name``, ``split``, a length, ``digest``, ``to`` and ``su
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from hnets.data.cache import Arrays, sha256
 from hnets.errors import InputError, suggest
 
-__all__ = ["SPLITS", "Dataset", "EdgeSet", "check_split", "from_arrays"]
+__all__ = ["SPLITS", "Arrays", "Dataset", "EdgeSet", "check_split", "from_arrays", "sha256"]
 
 SPLITS = {"train": (0, 1), "val": (1, 2), "train+val": (0, 2), "test": (2, 3)}
-"""The four splits: of train, val and test in a row, from which on and up to which."""
+"""The four splits, as ranges of train, val and test."""
+
+Arrays: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
+"""Images (n, …) as uint8, or as float32 in [0, 1]; and labels or other facts (n, …) as uint8."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +131,19 @@ def from_arrays(
     values = np.divide(images[:, None], scale, dtype=np.float32)  # (n, 1, 28, 28)
     targets = torch.from_numpy(labels.astype(np.int64))
     return Dataset(torch.from_numpy(values), targets, tuple(classes), name, split)
+
+
+def sha256(arrays: Iterable[NDArray[Any]]) -> str:
+    """A checksum of the values, one array after the other.
+
+    >>> sha256([np.zeros(2, np.uint8)])[:16]
+    '96a296d224f285c6'
+    """
+    total = hashlib.sha256()
+    for array in arrays:
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        total.update(np.ascontiguousarray(little).data)
+    return total.hexdigest()
 
 
 def check_split(split: str) -> str:

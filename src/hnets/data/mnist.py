@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.hub import download_url_to_file
 
-from hnets.data.cache import Arrays, cache_folder, data_folders
+from hnets.data.cache import cache_folder, data_folders
+from hnets.data.dataset import Arrays
 from hnets.errors import InputError, reason
 
 __all__ = ["CLASSES", "FILES", "MIRRORS", "SIZES", "arrays", "find"]

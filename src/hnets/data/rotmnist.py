@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hnets.data import mnist
-from hnets.data.cache import Arrays, cache_folder, cached, data_folders, sha256
+from hnets.data.cache import cache_folder, cached, data_folders
+from hnets.data.dataset import Arrays, sha256
 from hnets.data.spline import rotate, to_bytes
 from hnets.errors import InputError
 

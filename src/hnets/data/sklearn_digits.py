@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from hnets.data.cache import Arrays
+from hnets.data.dataset import Arrays
 from hnets.data.spline import resize, rotate, to_bytes
 from hnets.errors import MissingExtra
 
