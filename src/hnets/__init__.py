@@ -3,15 +3,25 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hnets import export, functional, models, nn, testing
-from hnets._cost import Cost, cost, matching_width
-from hnets.export import freeze
-from hnets.models import create_model, list_models, load, save
-from hnets.streams import Stream, Streams
-
 if TYPE_CHECKING:
-    from hnets import data, metrics, plot, predict, studies, train
+    from hnets import (
+        data,
+        export,
+        functional,
+        metrics,
+        models,
+        nn,
+        plot,
+        predict,
+        studies,
+        testing,
+        train,
+    )
+    from hnets._cost import Cost, cost, matching_width
+    from hnets.export import freeze
+    from hnets.models import create_model, list_models, load, save
     from hnets.predict import DigitClassifier, EdgeDetector
+    from hnets.streams import Stream, Streams
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,17 +50,24 @@ __all__ = [
     "train",
 ]
 
-_ROOMS = ("data", "metrics", "train", "predict", "studies", "plot")
-_PREDICTORS = ("DigitClassifier", "EdgeDetector")
+_MODULES = {
+    "_cost": ("Cost", "cost", "matching_width"),
+    "export": ("freeze",),
+    "models": ("create_model", "list_models", "load", "save"),
+    "predict": ("DigitClassifier", "EdgeDetector"),
+    "streams": ("Stream", "Streams"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What needs more than torch and numpy, imported when it is first used."""
-    if name in _ROOMS:
+    """Import a name when it is first used: the command refuses bad input before torch is loaded."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((module for module, names in _MODULES.items() if name in names), None)
+    if home is None:
         return importlib.import_module(f"hnets.{name}")
-    if name in _PREDICTORS:
-        return getattr(importlib.import_module("hnets.predict"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"hnets.{home}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

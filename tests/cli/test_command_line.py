@@ -1,5 +1,6 @@
 """The hnets command: what it prints, and what it says about bad input."""
 
+import io
 import os
 import re
 import subprocess
@@ -12,15 +13,36 @@ from PIL import Image
 import hnets
 from commands import Command
 
+REFUSALS = {
+    "edges": "Missing argument",
+    "edges missing.png": "there is no file missing.png; give the path of an image",
+    "edges no*.png": "there is no file like no*.png",
+    "edges a.png --scale 9": "expected numbers from 0.1 to 4",
+    "edges a.png -o a.png": "expected a folder to write to, got 'a.png'",
+    "digits missing.png": "there is no file missing.png",
+    "turn --size 5": "expected a whole number from 64 to 1024",
+    "quickstrat": "No such command 'quickstrat'",
+}
+WITHOUT = """
+import sys
+sys.modules.update(torch=None, matplotlib=None, skimage=None)
+from hnets.cli import main
+for arguments in sys.argv[1:]:
+    sys.argv[:] = ["hnets", *arguments.split()]
+    try:
+        main()
+    except SystemExit as stop:
+        print("code", stop.code)
+"""
 
-def own_process(*arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
-    """Run the real command in a process of its own."""
-    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": encoding}
+
+def own_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "hnets", *arguments],
+        [sys.executable, *arguments],
         capture_output=True,
         encoding="utf-8",
-        env=environment,
+        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", **environment},
         timeout=300,
         check=False,
     )
@@ -35,51 +57,49 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 # In a process of its own ---------------------------------------------------------------------
 
 
-def test_turn_on_a_photograph(tmp_path: Path) -> None:
-    photo = tmp_path / "a photo [1].jpg"
-    Image.radial_gradient("L").convert("RGB").save(photo)
-    done = own_process("turn", str(photo), "--out", str(tmp_path / "out"), "--size", "64")
-    assert done.returncode == 0, done.stderr
-    path = tmp_path / "out" / "turn.png"
-    assert done.stdout.rstrip().endswith(f"wrote {path}")
-    with Image.open(path) as image:
+def test_bad_input_is_refused_before_torch_is_imported() -> None:
+    Path("a.png").touch()
+    commands = list(REFUSALS)
+    done = own_process("-c", WITHOUT, "--version", *commands)
+    version, *codes = done.stdout.splitlines()
+    assert version == f"hnets {hnets.__version__}", done.stderr
+    assert codes == ["code 0"] + ["code 2"] * len(commands), done.stderr
+    lines = done.stderr.splitlines()
+    for command, line in zip(commands, lines, strict=True):
+        assert line.startswith("hnets: ")
+        assert REFUSALS[command] in line
+
+
+def test_the_module_is_the_command() -> None:
+    done = own_process("-m", "hnets", "quickstrat")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("hnets: No such command 'quickstrat'")
+    assert done.stderr.count("\n") == 1
+
+
+# In this process -----------------------------------------------------------------------------
+
+
+def test_turn_on_a_photograph(hnets_command: Command) -> None:
+    Image.radial_gradient("L").convert("RGB").save("a photo [1].jpg")
+    done = hnets_command("turn", "a photo [1].jpg", "--out", "out", "--size", "64")
+    assert done.code == 0, done.err
+    assert done.out.rstrip().endswith(f"wrote {Path('out/turn.png')}")
+    with Image.open("out/turn.png") as image:
         image.load()
         assert image.format == "PNG"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["turn", "missing.jpg"], "there is no file missing.jpg; give the path of an image"),
-        (["quickstrat"], "No such command 'quickstrat'"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
-    done = own_process(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"hnets: {message}")
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_terminal_without_these_letters_is_no_trouble() -> None:
-    done = own_process("inspect", "cost", "hnet_mnist", encoding="ascii")
-    assert done.returncode == 0, done.stderr
-    assert "33,347" in done.stdout
-
-
-def test_the_command_starts_without_plotting_packages() -> None:
-    program = (
-        "import sys; sys.argv = ['hnets', '--version']\n"
-        "sys.modules.update(matplotlib=None, skimage=None)\n"
-        "from hnets.cli import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=False
-    )
-    assert (done.returncode, done.stdout) == (0, f"hnets {hnets.__version__}\n"), done.stderr
-
-
-# In this process -----------------------------------------------------------------------------
+def test_a_terminal_without_these_letters_is_no_trouble(
+    hnets_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert hnets_command("inspect", "cost", "hnet_mnist").code == 0
+    terminal.seek(0)
+    printed = terminal.read()
+    assert "33,347" in printed
+    assert "?" in printed
 
 
 def test_help_lists_the_commands(hnets_command: Command) -> None:
@@ -123,6 +143,7 @@ def test_harmonics(hnets_command: Command, name: str) -> None:
         ("turn --seed -1", "expected a whole number from 0 to .*, got '-1'"),
         ("turn --colour", "No such option: --colour.*; see hnets turn --help"),
         ("turn a.png b.png", "unexpected extra argument.*; see hnets turn --help"),
+        ("turn missing.jpg", r"there is no file missing\.jpg; give the path of an image"),
         ("turn taken", "taken is not an image that can be read"),
         ("turn fine.png --out taken", "expected a folder to write to, got 'taken'"),
     ],
