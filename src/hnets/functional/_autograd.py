@@ -19,16 +19,6 @@ from hnets.functional._dispatch import Backend, backend, needs_reference
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = [
-    "Assemble",
-    "Halve",
-    "Magnitude",
-    "MeanPool",
-    "Nonlinearity",
-    "ScaledReLU",
-    "batch_scaled_relu",
-]
-
 
 class Nonlinearity(NamedTuple):
     """A ReLU with a scale and a shift per field: its operation and its references."""
@@ -60,7 +50,6 @@ class ScaledReLU(torch.autograd.Function):
         kind: Nonlinearity,
         layout: tuple[Any, ...],
     ) -> Tensor:
-        """Keep the input, the scale and the shift."""
         ctx.save_for_backward(x, scale, shift)
         ctx.kind, ctx.layout = kind, layout
         form: Backend[*tuple[Any, ...]] = backend(kind.operation, x)
@@ -68,7 +57,6 @@ class ScaledReLU(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of input, scale and shift."""
         x, scale, shift = ctx.saved_tensors
         if torch.is_grad_enabled():
             again = ctx.kind.reference(x, scale, shift, *ctx.layout)
@@ -158,7 +146,6 @@ class Magnitude(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, streams: Any, reference: Callable[..., Tensor]) -> Tensor:
-        """Keep the input."""
         ctx.save_for_backward(x)
         ctx.streams, ctx.reference = streams, reference
         lengths: Tensor = backend("magnitudes", x).magnitude(x, streams)
@@ -166,7 +153,6 @@ class Magnitude(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient along z/|z|."""
         (x,) = ctx.saved_tensors
         if torch.is_grad_enabled():
             again = ctx.reference(x, ctx.streams)
@@ -187,7 +173,6 @@ class Assemble(torch.autograd.Function):
         sizes: tuple[Any, ...],
         reference: Callable[..., Tensor],
     ) -> Tensor:
-        """Keep the weights and phases."""
         ctx.save_for_backward(radial, phase, spread, assembly)
         ctx.sizes, ctx.reference = sizes, reference
         form = backend("assembly", radial)
@@ -196,7 +181,6 @@ class Assemble(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of weights and phases."""
         tensors = ctx.saved_tensors
         if torch.is_grad_enabled():
             again = ctx.reference(*tensors, *ctx.sizes)
@@ -210,14 +194,12 @@ class Halve(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """Keep the shape."""
         ctx.shape = x.shape
         halved: Tensor = backend("pyramid", x).halve(x)
         return halved
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor]:
-        """The transpose, applied to the gradient."""
         grad_x: Tensor = _Spread.apply(grads[0], ctx.shape)
         return (grad_x,)
 
@@ -241,14 +223,12 @@ class MeanPool(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, size: int) -> Tensor:
-        """Keep the shape."""
         ctx.shape, ctx.size = x.shape, size
         pooled: Tensor = backend("pyramid", x).mean_pool(x, size)
         return pooled
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        """Every pixel of a square gets an equal share."""
         size, (batch, channels, height, width) = ctx.size, ctx.shape
         share = grads[0] / size**2
         rows = share.repeat_interleave(size, dim=3).unsqueeze(3)

@@ -10,8 +10,6 @@ from torch import Tensor
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["expect_several", "fold", "fold_batch_norm", "follow", "moments", "over_processes"]
-
 
 def expect_several(x: Tensor, group: ProcessGroup | None) -> None:
     """Raise if a batch has one value per channel, which has no variance."""

@@ -16,8 +16,6 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["Backend", "backend", "has_triton", "needs_reference", "tracing", "transformed"]
-
 _TRITON = find_spec("triton") is not None
 Layout = TypeVarTuple("Layout")
 

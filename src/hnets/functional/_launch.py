@@ -12,8 +12,6 @@ from torch import Tensor
 
 from hnets.streams import Streams
 
-__all__ = ["TILE", "Launch", "fold", "launch", "memory_format", "of_field", "tile", "unfold"]
-
 TILE = 1024
 """Complex numbers, or pixels, that one program works on."""
 

@@ -13,8 +13,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["assemble", "assemble_backward"]
-
 
 def assemble(
     radial: Tensor,

@@ -17,8 +17,6 @@ from torch import Tensor
 
 from hnets.functional.fourier import reference
 
-__all__ = ["backward", "backward_batch", "backward_sums", "forward", "moments"]
-
 _SHARE = 1 << 16
 """Coefficients per thread in a piece."""
 

@@ -14,15 +14,6 @@ from hnets.functional._batch_norm import fold_batch_norm, moments
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = [
-    "angular_moments",
-    "angular_scale",
-    "batch_fourier_relu",
-    "fourier_act",
-    "fourier_relu",
-    "mix",
-]
-
 
 def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -> Tensor:
     """To values on the circle, through ``act``, and back to coefficients."""

@@ -17,8 +17,6 @@ from torch import Tensor
 
 from hnets.functional._launch import memory_format
 
-__all__ = ["backward", "backward_batch", "backward_sums", "forward", "moments"]
-
 _TILE = 256
 _PROGRAMS = 528
 """Programs that take sums: four per multiprocessor of a large GPU."""
@@ -53,15 +51,7 @@ def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor
 ) -> tuple[Tensor, None]:
     """∂scale and ∂shift, ``(programs, 2, fields)`` in float64; no intermediate results."""
-    x, grad = _alike(x, grad)
-    sizes = _sizes(x, synthesis)
-    grid = _grid(x, sizes)
-    partial = x.new_empty(min(_PROGRAMS, grid[0]), 2, len(scale), dtype=torch.float64)
-    _backward[(len(partial), grid[1])](
-        *(x, grad, x, scale, shift, scale, scale, synthesis, partial, *_shape(x, scale)),
-        **(sizes | {"SUMS": True, "INPUT": False, "EXTRA": False}),
-    )
-    return partial, None
+    return _gradients(grad, x, scale, shift, synthesis, INPUT=False)[1], None
 
 
 def backward(
@@ -69,15 +59,7 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """∂x, and the sums ∂scale and ∂shift."""
     scale = torch.ones_like(shift) if scale is None else scale
-    x, grad = _alike(x, grad)
-    grad_x, sizes = torch.empty_like(x), _sizes(x, synthesis)
-    grid = _grid(x, sizes)
-    partial = x.new_empty(min(_PROGRAMS, grid[0]), 2, len(scale), dtype=torch.float64)
-    _backward[(len(partial), grid[1])](
-        *(x, grad, grad_x, scale, shift, scale, scale, synthesis, partial, *_shape(x, scale)),
-        **(sizes | {"SUMS": True, "INPUT": True, "EXTRA": False}),
-    )
-    return grad_x, partial
+    return _gradients(grad, x, scale, shift, synthesis)
 
 
 def backward_batch(
@@ -90,18 +72,34 @@ def backward_batch(
     synthesis: Tensor,
 ) -> Tensor:
     """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
-    x, grad = _alike(x, grad)
-    grad_x, sizes = torch.empty_like(x), _sizes(x, synthesis)
-    _backward[_grid(x, sizes)](
-        *(x, grad, grad_x, scale, shift, *extra, synthesis, scale, *_shape(x, scale)),
-        **(sizes | {"SUMS": False, "INPUT": True, "EXTRA": True}),
-    )
-    return grad_x
+    return _gradients(grad, x, scale, shift, synthesis, extra, SUMS=False)[0]
 
 
-def _alike(x: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+def _gradients(
+    grad: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    synthesis: Tensor,
+    extra: Sequence[Tensor] | None = None,
+    SUMS: bool = True,
+    INPUT: bool = True,
+) -> tuple[Tensor, Tensor]:
     form = memory_format(x)
-    return x.contiguous(memory_format=form), grad.contiguous(memory_format=form)
+    x, grad = x.contiguous(memory_format=form), grad.contiguous(memory_format=form)
+    sizes = _sizes(x, synthesis)
+    programs, blocks = _grid(x, sizes)
+    grad_x = torch.empty_like(x) if INPUT else x  # what is not asked for is not written
+    partial = scale
+    if SUMS:
+        programs = min(_PROGRAMS, programs)
+        partial = x.new_empty(programs, 2, len(scale), dtype=torch.float64)
+    c1, c2 = (scale, scale) if extra is None else extra
+    _backward[(programs, blocks)](
+        *(x, grad, grad_x, scale, shift, c1, c2, synthesis, partial, *_shape(x, scale)),
+        **(sizes | {"SUMS": SUMS, "INPUT": INPUT, "EXTRA": extra is not None}),
+    )
+    return grad_x, partial
 
 
 def _tile(fields: int, last: bool, size: int) -> dict[str, int]:

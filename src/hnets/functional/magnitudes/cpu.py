@@ -20,16 +20,6 @@ from torch import Tensor
 
 from hnets.streams import Streams
 
-__all__ = [
-    "backward",
-    "backward_batch",
-    "backward_sums",
-    "forward",
-    "magnitude",
-    "magnitude_backward",
-    "moments",
-]
-
 _SHARE = 1 << 18
 """Real numbers per thread in a piece. Fewer cost more calls, more exceed the cache of a core."""
 

@@ -21,8 +21,6 @@ from hnets.streams import Streams
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["batch_magnitude_relu", "magnitude", "magnitude_relu", "squared", "to_channels"]
-
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
     """|z| per field, with a gradient of zero where z is zero."""

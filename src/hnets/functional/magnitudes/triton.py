@@ -15,16 +15,6 @@ from torch import Tensor
 from hnets.functional._launch import launch, memory_format, of_field, tile
 from hnets.streams import Streams
 
-__all__ = [
-    "backward",
-    "backward_batch",
-    "backward_sums",
-    "forward",
-    "magnitude",
-    "magnitude_backward",
-    "moments",
-]
-
 
 def forward(
     x: Tensor,
@@ -54,13 +44,7 @@ def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, magnitude_eps: float
 ) -> tuple[Tensor, None]:
     """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64; no intermediate results."""
-    run, x, grad = launch(x, streams, magnitude_eps, grad)
-    partial = x.new_empty(run.grid[0], 2, streams.fields, dtype=torch.float64)
-    _backward[run.grid](
-        *(x, grad, x, scale, shift, scale, shift, partial, *run.sizes),
-        **(run.constants | {"SUMS": True, "INPUT": False, "EXTRA": False}),
-    )
-    return partial, None
+    return _gradients(grad, x, scale, shift, streams, magnitude_eps, INPUT=False)[1], None
 
 
 def backward(
@@ -73,14 +57,7 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """∂x, and the sums ∂scale and ∂shift."""
     scale = torch.ones_like(shift) if scale is None else scale
-    run, x, grad = launch(x, streams, magnitude_eps, grad)
-    grad_x = torch.empty_like(x)
-    partial = x.new_empty(run.grid[0], 2, streams.fields, dtype=torch.float64)
-    _backward[run.grid](
-        *(x, grad, grad_x, scale, shift, scale, shift, partial, *run.sizes),
-        **(run.constants | {"SUMS": True, "INPUT": True, "EXTRA": False}),
-    )
-    return grad_x, partial
+    return _gradients(grad, x, scale, shift, streams, magnitude_eps)
 
 
 def backward_batch(
@@ -94,13 +71,31 @@ def backward_batch(
     magnitude_eps: float,
 ) -> Tensor:
     """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
+    return _gradients(grad, x, scale, shift, streams, magnitude_eps, extra, SUMS=False)[0]
+
+
+def _gradients(
+    grad: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    streams: Streams,
+    magnitude_eps: float,
+    extra: Sequence[Tensor] | None = None,
+    SUMS: bool = True,
+    INPUT: bool = True,
+) -> tuple[Tensor, Tensor]:
     run, x, grad = launch(x, streams, magnitude_eps, grad)
-    grad_x = torch.empty_like(x)
+    grad_x = torch.empty_like(x) if INPUT else x  # what is not asked for is not written
+    partial = scale
+    if SUMS:
+        partial = x.new_empty(run.grid[0], 2, streams.fields, dtype=torch.float64)
+    c1, c2 = (scale, shift) if extra is None else extra
     _backward[run.grid](
-        *(x, grad, grad_x, scale, shift, *extra, scale, *run.sizes),
-        **(run.constants | {"SUMS": False, "INPUT": True, "EXTRA": True}),
+        *(x, grad, grad_x, scale, shift, c1, c2, partial, *run.sizes),
+        **(run.constants | {"SUMS": SUMS, "INPUT": INPUT, "EXTRA": extra is not None}),
     )
-    return grad_x
+    return grad_x, partial
 
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:

@@ -11,8 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["halve", "mean_pool", "spread"]
-
 
 def mean_pool(x: Tensor, size: int) -> Tensor:
     """Means of squares."""

@@ -12,8 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["halve", "halve_max"]
-
 
 def halve(x: Tensor) -> Tensor:
     """Means of pairs along an even side, [1 2 1]/4 at every second pixel of an odd one."""

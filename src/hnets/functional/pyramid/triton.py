@@ -13,8 +13,6 @@ from torch import Tensor
 
 from hnets.functional._launch import TILE, memory_format
 
-__all__ = ["halve", "mean_pool", "spread"]
-
 
 def halve(x: Tensor) -> Tensor:
     """Means of pairs along an even side, [1 2 1]/4 at every second pixel of an odd one."""
