@@ -165,6 +165,11 @@ def test_an_order_needs_more_than_twice_as_many_pixels_on_its_ring(size: int) ->
             assert np.count_nonzero(np.abs(f) > 1e-12) > 2 * m
 
 
+@pytest.mark.parametrize("rings", ["exact", "gaussian"])
+def test_an_order_of_any_size_is_known_to_be_too_high_at_once(rings: Rings) -> None:
+    assert harmonic_basis(5, 10**400, rings).shape == (0, 5, 5)
+
+
 def test_gaussian_rings_too_small_for_an_order_are_left_out() -> None:
     assert [len(harmonic_basis(7, m, "gaussian")) for m in range(7)] == [4, 3, 3, 2, 2, 1, 0]
 

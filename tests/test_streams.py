@@ -109,6 +109,8 @@ def test_a_stream_checks_its_own_values() -> None:
         Stream(order=1, multiplicity=0)
     with pytest.raises(ValueError, match="only order 0 can be real"):
         Stream(order=1, multiplicity=8, real=True)
+    with pytest.raises(ValueError, match=r"orders go from -1000 to 1000, .* got \"1x1000000000"):
+        Streams("1x100000000000000000000")
     assert repr(Stream(1, 8)) == 'Stream("8x1")'
 
 
@@ -177,7 +179,7 @@ def test_counts_channels(streams: Streams) -> None:
 
 
 @given(layout)
-def test_runs_are_neighbours_alike_and_as_long_as_can_be(streams: Streams) -> None:
+def test_groups_are_neighbours_alike_and_as_long_as_can_be(streams: Streams) -> None:
     unrolled = [(r.multiplicity, r.parts) for r in streams.groups for _ in range(r.streams)]
     assert unrolled == [(s.multiplicity, s.parts) for s in streams]
     kinds = [(r.multiplicity, r.parts) for r in streams.groups]
@@ -209,7 +211,7 @@ def test_rotation_is_a_group_action(streams: Streams, a: float, b: float) -> Non
 
 
 @given(layout)
-def test_a_batch_of_angles_turns_each_element_by_its_own(streams: Streams) -> None:
+def test_a_batch_of_angles_rotates_each_element_by_its_own(streams: Streams) -> None:
     x, angles = picture(streams, batch=3), torch.tensor([0.3, -2.0, 5.0], dtype=torch.float64)
     expected = [streams.rotate(x[i : i + 1], theta) for i, theta in enumerate(map(float, angles))]
     torch.testing.assert_close(streams.rotate(x, angles), torch.cat(expected), rtol=0, atol=1e-14)

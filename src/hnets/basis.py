@@ -70,8 +70,10 @@ def harmonic_basis(
         raise ValueError(f"kernel_size is a whole number from 1, got {kernel_size}")
     if not sigma > 0:
         raise ValueError(f"sigma is a width in pixels above 0, got {sigma}")
+    if 2 * order >= kernel_size**2:  # no ring has that many pixels
+        return np.zeros((0, kernel_size, kernel_size), dtype=np.complex128)
     filters = _rings(kernel_size, order, rings, sigma)
-    filters = filters[np.count_nonzero(filters, axis=1) > 2 * order]  # for speed: others would fall
+    filters = filters[np.count_nonzero(filters, axis=1) > 2 * order]  # the others would be dropped
     below = [m for m in range(-order, order) if (order - m) % 4 == 0]
     if below and len(filters):
         unwanted = np.concatenate([_content(kernel_size, m, rings, order + 2) for m in below])

@@ -24,6 +24,7 @@ from torch import Tensor
 __all__ = ["Stream", "StreamGroup", "Streams", "StreamsLike"]
 
 _TERM = re.compile(r"(\d+)x(-?\d+)(r?)")
+_HIGHEST_ORDER = 1000
 _EXAMPLE = (
     '"8x0 + 8x1" (8 complex channels of order 0 and 8 of order 1) or "3x0r" (3 real channels)'
 )
@@ -45,6 +46,11 @@ class Stream:
         if self.multiplicity < 1:
             raise ValueError(
                 f'a stream needs at least one channel, got "{self._text}"; write {_EXAMPLE}'
+            )
+        if abs(self.order) > _HIGHEST_ORDER:
+            raise ValueError(
+                f"rotation orders go from -{_HIGHEST_ORDER} to {_HIGHEST_ORDER}, because no kernel "
+                f'of a useful size can carry others, got "{self._text}"'
             )
         if self.real and self.order != 0:
             raise ValueError(

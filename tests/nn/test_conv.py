@@ -464,9 +464,11 @@ def test_the_suggested_kernel_is_the_smallest_for_the_options_in_use(
             hnn.HConv2d(into, out, size, **options)
 
 
-def test_an_order_beyond_every_kernel_says_to_use_lower_ones() -> None:
+@pytest.mark.parametrize("rings", ["exact", "gaussian"])
+@pytest.mark.parametrize("order", ["90", "-1000"])
+def test_an_order_beyond_every_kernel_says_to_use_lower_ones(order: str, rings: Rings) -> None:
     with pytest.raises(ValueError, match="use streams of lower orders"):
-        hnn.HConv2d("1x0r", "1x90", 5)
+        hnn.HConv2d("1x0r", f"1x{order}", 5, rings=rings)
 
 
 def test_a_path_that_no_ring_carries_is_left_out_and_the_others_stay() -> None:
