@@ -83,8 +83,8 @@ def test_numbers_too_small_to_square_have_a_gradient(dtype: torch.dtype) -> None
 
 
 @pytest.mark.parametrize("layer", ["FourierAct", "HBatchNorm2d"])
-def test_what_is_no_number_stays_none(layer: str) -> None:
-    """A training that diverges has to be seen: a ReLU that makes 0 of it would hide it."""
+def test_nan_stays_nan(layer: str) -> None:
+    """A training that diverges has to be noticed: a ReLU that makes 0 of NaN would hide it."""
     streams = "8x0r + 8x1"
     act = hnn.FourierAct(streams, norm=True) if layer == "FourierAct" else hnn.HBatchNorm2d(streams)
     x = torch.randn(4, 24, 6, 6, device="cuda")
@@ -92,9 +92,9 @@ def test_what_is_no_number_stays_none(layer: str) -> None:
     assert act.cuda()(x).isnan().any()
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_a_network_learns_in_half_precision(told: bool) -> None:
-    net = hnets.create_model("hnet_fourier_tiny", centre_of_mass=told).cuda().train()
+@pytest.mark.parametrize("centre_of_mass", [False, True])
+def test_a_network_learns_in_half_precision(centre_of_mass: bool) -> None:
+    net = hnets.create_model("hnet_fourier_tiny", centre_of_mass=centre_of_mass).cuda().train()
     optimiser = torch.optim.AdamW(net.parameters(), lr=5e-3)
     images = torch.rand(64, 1, 28, 28, device="cuda")
     labels = torch.arange(64, device="cuda") % 10
@@ -106,5 +106,5 @@ def test_a_network_learns_in_half_precision(told: bool) -> None:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-        losses.append(float(loss))
+        losses.append(loss.item())  # float() of a tensor with a gradient warns
     assert losses[-1] < 0.6 * losses[0]
