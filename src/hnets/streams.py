@@ -192,10 +192,13 @@ class Streams:
 
     # Acting ----------------------------------------------------------------------------------
 
-    def check(self, x: Tensor, who: str, dims: int | None = None) -> None:
+    def check(
+        self, x: Tensor, who: str, dims: int | None = None, dtype: torch.dtype | None = None
+    ) -> None:
         """Raise unless ``x`` is a floating-point tensor with these channels in dimension 1.
 
-        ``dims=4`` also asks for ``(batch, channels, height, width)``.
+        ``dims=4`` also asks for ``(batch, channels, height, width)``, and ``dtype`` for a type that
+        parameters of that type can be combined with.
         """
         if dims is not None and x.dim() != dims:
             raise ValueError(
@@ -212,6 +215,11 @@ class Streams:
             if x.is_complex():
                 advice = "put its parts into channels: torch.cat([x.real, x.imag], 1)"
             raise TypeError(f"{who} expects a floating-point input, got {x.dtype}; {advice}")
+        if dtype is not None and x.dtype != dtype and not _autocast(x, dtype):
+            raise TypeError(
+                f"{who} has parameters of {dtype} and got an input of {x.dtype}; convert the input "
+                f"with x.to({dtype}), or the layer with .to({x.dtype})"
+            )
 
     def rotate(self, x: Tensor, theta: float | Tensor) -> Tensor:
         """Multiply every stream by exp(i·order·θ): what a turn of the input by θ does to it.
@@ -240,6 +248,13 @@ class Streams:
 
 
 StreamsLike = Union[str, Streams, Iterable[Stream]]  # noqa: UP007 - evaluated, holds a forward name
+
+
+def _autocast(x: Tensor, dtype: torch.dtype) -> bool:
+    """Whether autocast brings an input and parameters to one type; float64 it leaves alone."""
+    if torch.float64 in (x.dtype, dtype) or x.is_meta:
+        return False
+    return torch.is_autocast_enabled(x.device.type)
 
 
 def _parse(text: str) -> tuple[Stream, ...]:

@@ -560,11 +560,31 @@ def test_a_forward_pass_is_a_short_walk() -> None:
         (torch.zeros(3, 9, 9), ValueError, r"\(batch, channels, height, width\), got \(3, 9, 9\)"),
         (torch.zeros(1, 3, 9, 9, dtype=torch.uint8), TypeError, "got torch.uint8"),
         (torch.zeros(1, 3, 9, 9, dtype=torch.cfloat), TypeError, "got torch.complex64"),
+        (
+            torch.zeros(1, 3, 9, 9).double(),
+            TypeError,
+            r"HConv2d has parameters of torch.float32 and got an input of torch.float64; convert "
+            r"the input with x.to\(torch.float32\), or the layer with .to\(torch.float64\)",
+        ),
+        (torch.zeros(1, 3, 9, 9).half(), TypeError, "float32 and got an input of torch.float16"),
     ],
 )
 def test_bad_input_is_named(x: Tensor, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        hnn.HConv2d("3x0r", "2x0 + 2x1", 5)(x)
+    layer = hnn.HConv2d("3x0r", "2x0 + 2x1", 5).eval()
+    for module in (layer, hnets.freeze(layer)):
+        with pytest.raises(error, match=message):
+            module(x)
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+def test_autocast_takes_inputs_of_its_own_type(low: torch.dtype) -> None:
+    layer = hnn.HConv2d("1x0r", "2x0 + 2x1", 5).eval()
+    x = torch.randn(1, 1, 9, 9)
+    with torch.autocast("cpu", low):
+        for module in (layer, hnets.freeze(layer)):
+            assert module(x).dtype == module(x.to(low)).dtype == low
+            with pytest.raises(TypeError, match=r"got an input of torch.float64"):
+                module(x.double())
 
 
 def test_prints_its_arguments() -> None:

@@ -132,6 +132,25 @@ def test_bad_input_is_named(make: Callable[[str], nn.Module], name: str) -> None
         make("8y0")
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int32])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **options: hnn.HConv2d("1x0r", "2x0 + 2x1", 5, **options),
+        lambda **options: hnn.ModReLU("1x1", **options),
+        lambda **options: hnn.HBatchNorm2d("1x1", **options),
+        lambda **options: hnn.AngularNorm2d("1x0r + 1x1", **options),
+        lambda **options: hnn.FourierAct("1x0r + 1x1", **options),
+        lambda **options: hnn.PolyAct("1x0r + 1x1", **options),
+        lambda **options: hnn.PointingBias("1x1", **options),
+    ],
+)
+def test_parameters_are_of_a_floating_point_type(make, dtype: torch.dtype) -> None:
+    with pytest.raises(ValueError, match=f"a floating-point type .* got {dtype}; a complex number"):
+        make(dtype=dtype)
+    assert make(dtype=torch.float64) is not None
+
+
 def test_gated_names_bad_input_with_its_gates() -> None:
     with pytest.raises(ValueError, match=r"Gated expects 2x0 \+ 2x1 \+ 4x0r = 12 channels"):
         hnn.Gated("2x0 + 2x1")(torch.zeros(1, 8, 5, 5))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
+from hnets.nn._checks import floating
 from hnets.streams import Streams, StreamsLike
 
 __all__ = ["StreamModule"]
@@ -15,8 +17,9 @@ class StreamModule(nn.Module):
     in_streams: Streams
     out_streams: Streams
 
-    def __init__(self, streams: StreamsLike) -> None:
+    def __init__(self, streams: StreamsLike, dtype: torch.dtype | None = None) -> None:
         super().__init__()
+        floating(dtype)
         self.in_streams = self.out_streams = Streams(streams)
 
     def extra_repr(self) -> str:

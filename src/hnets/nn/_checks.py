@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from hnets.streams import Stream, Streams, StreamsLike
 
-__all__ = ["flag", "highest_order", "image", "pair", "probability", "square", "whole"]
+__all__ = ["flag", "floating", "highest_order", "image", "pair", "probability", "square", "whole"]
 
 
 def whole(value: Any, name: str) -> int:
@@ -60,6 +61,15 @@ def probability(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
         raise ValueError(f"{name} is a probability from 0 up to but not including 1, got {value!r}")
     return value
+
+
+def floating(dtype: torch.dtype | None) -> None:
+    """Raise if parameters of a type are asked for that is not a floating-point type."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise ValueError(
+            f"dtype is a floating-point type such as torch.float32, got {dtype}; a complex number "
+            "is two real channels here"
+        )
 
 
 def image(x: Tensor, who: str) -> None:

@@ -32,7 +32,7 @@ class ModReLU(StreamModule):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(streams)
+        super().__init__(streams, dtype)
         self.magnitude_eps = magnitude_eps
         self.inplace = False
         """Whether inference may overwrite the input; `hnets.freeze` sets it where it may."""

@@ -33,7 +33,7 @@ class _Circle(StreamModule):
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
-        super().__init__(streams)
+        super().__init__(streams, dtype)
         self.samples = samples
         self.norm = None
         if norm:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.basis import Rings
-from hnets.nn._checks import flag, pair, square
+from hnets.nn._checks import flag, floating, pair, square
 from hnets.nn.kernel import Combine, HarmonicFilters
 from hnets.plan import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
@@ -95,6 +95,7 @@ class HConv2d(nn.Module):
                 "HConv2d has groups=1 only, because filters are shared between whole streams; "
                 f"use one HConv2d per group of streams, got groups={groups!r}"
             )
+        floating(dtype)
         self.kernel_size = square(kernel_size, "kernel_size")
         self.stride, self.dilation = pair(stride, "stride"), pair(dilation, "dilation")
         if combine not in ("sum", "stack", "max"):
@@ -121,9 +122,8 @@ class HConv2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
-        self.in_streams.check(x, "HConv2d", dims=4)
-        kernel = self.filters()  # (out channels, in channels / groups, k, k)
-        groups = self.filters.groups
+        kernel, groups = self.filters(), self.filters.groups
+        self.in_streams.check(x, "HConv2d", dims=4, dtype=kernel.dtype)
         response = F.hconv2d(
             x, kernel, self.stride, self.padding, self.dilation, self.padding_mode, groups
         )
@@ -174,7 +174,7 @@ class FrozenHConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
-        self.in_streams.check(x, "HConv2d", dims=4)
+        self.in_streams.check(x, "HConv2d", dims=4, dtype=self.weight.dtype)
         response = super().forward(x)
         return response if self.combine != "max" else _largest(response, self)
 

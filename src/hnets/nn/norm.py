@@ -32,7 +32,7 @@ class _BatchNorm(StreamModule):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(streams)
+        super().__init__(streams, dtype)
         self.eps, self.momentum, self.sync = eps, momentum, sync
         empty = torch.empty(self._fields(), device=device, dtype=dtype)
         self.weight, self.bias = nn.Parameter(empty), nn.Parameter(empty.clone())

@@ -40,7 +40,7 @@ class PointingBias(StreamModule):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(streams)
+        super().__init__(streams, dtype)
         channels = self.in_streams.channels
         self.weight = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
         self.reset_parameters()
