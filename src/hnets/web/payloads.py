@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import warnings
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFilter, UnidentifiedImageError
 
 from hnets.data.image_file import FORMATS, format_names, read_image
 
-__all__ = ["Complex", "base64_png", "drawing", "encoded", "png", "quantised", "sample", "uploaded"]
+__all__ = ["Complex", "base64_png", "drawing", "encoded", "quantised", "sample", "uploaded"]
 
 BROWSER_FORMATS = [name for name in FORMATS if name not in ("TIFF", "PPM")]
 """The formats that browsers show, too."""
@@ -48,7 +49,7 @@ def uploaded(data: bytes, pixels: int = PIXELS) -> Image.Image:
     return read_image(io.BytesIO(data), largest=pixels, name="this image")
 
 
-def png(image: Image.Image) -> bytes:
+def _png(image: Image.Image) -> bytes:
     """An image as the bytes of a PNG file, compressed fast rather than small."""
     buffer = io.BytesIO()
     image.save(buffer, format="PNG", compress_level=1)
@@ -60,7 +61,7 @@ def base64_png(pixels: Image.Image | NDArray[np.generic]) -> str:
     if not isinstance(pixels, Image.Image):
         values = np.clip(np.asarray(pixels, np.float32), 0, 1)
         pixels = Image.fromarray((255 * values).round().astype(np.uint8))
-    return base64.b64encode(png(pixels)).decode("ascii")
+    return base64.b64encode(_png(pixels)).decode("ascii")
 
 
 def quantised(fields: Complex, ceiling: float) -> dict[str, Any]:
@@ -81,14 +82,15 @@ def encoded(values: NDArray[np.floating], kind: type[np.int8 | np.uint8]) -> str
     return base64.b64encode(values.round().astype(kind).tobytes()).decode("ascii")
 
 
-def sample() -> Image.Image:
-    """An image to try the page with: scikit-image's cat, or a drawing if it is not installed."""
+@cache
+def sample() -> bytes:
+    """A PNG file to try the page with: scikit-image's cat, or a drawing without scikit-image."""
     try:
         from skimage import data
 
-        return Image.fromarray(data.chelsea())
+        return _png(Image.fromarray(data.chelsea()))
     except (ImportError, OSError):
-        return drawing()
+        return _png(drawing())
 
 
 def drawing() -> Image.Image:

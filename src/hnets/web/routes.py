@@ -18,7 +18,7 @@ from hnets.errors import InputError
 from hnets.web.digit_views import LAYERS, Digits
 from hnets.web.edge_views import Edges
 from hnets.web.guard import Bodies, Guard
-from hnets.web.payloads import png, sample
+from hnets.web.payloads import sample
 from hnets.web.worker import Worker
 
 __all__ = ["create_app"]
@@ -88,7 +88,7 @@ def create_app(name: str = "localhost") -> FastAPI:
 
     @app.get("/api/sample")
     async def sample_image() -> Response:
-        return Response(png(await worker.run(sample)), media_type="image/png")
+        return Response(await worker.run(sample), media_type="image/png")
 
     @app.post("/api/edges")
     async def edge_images(request: Request) -> Any:
