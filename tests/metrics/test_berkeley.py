@@ -113,11 +113,11 @@ def test_scores_are_those_of_the_official_formulas() -> None:
     random = np.random.default_rng(0)
     counts = []
     for _ in range(5):
-        drawn = np.sort(random.integers(0, 5000, 20))[::-1]
-        right = (drawn * np.sort(random.uniform(0.2, 1, 20))).astype(int)
-        wanted = np.full(20, random.integers(4000, 9000))
-        found = np.minimum(wanted, right * random.integers(1, 5))
-        counts.append(Counts(found, wanted, right, drawn))
+        detected = np.sort(random.integers(0, 5000, 20))[::-1]
+        correct = (detected * np.sort(random.uniform(0.2, 1, 20))).astype(int)
+        annotated = np.full(20, random.integers(4000, 9000))
+        recalled = np.minimum(annotated, correct * random.integers(1, 5))
+        counts.append(Counts(recalled, annotated, correct, detected))
     scores = summarise(counts)
     assert (scores.ods.f, scores.ois.f, scores.ap) == pytest.approx(by_the_book(counts), abs=1e-12)
     assert len(scores.curve) == 20

@@ -234,7 +234,7 @@ def test_suppressed_is_suppress_edges_of_oriented() -> None:
     inside = np.s_[6:-6, 6:-6]
     expected = np.where(remain, oriented.strength, 0)
     np.testing.assert_array_equal(lines[inside], expected[inside])
-    with pytest.raises(InputError, match="there is no suppression 'thick': it is one of none, "):
+    with pytest.raises(InputError, match="there is no suppression 'thick'; there is none, "):
         detector().suppressed(blobs(), variant="thick")
 
 

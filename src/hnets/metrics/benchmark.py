@@ -24,7 +24,7 @@ from hnets.metrics.suppression import suppress
 __all__ = ["ENDINGS", "HUMAN", "BenchmarkResult", "find_maps", "read_map", "score_maps"]
 
 HUMAN = Point(recall=0.7240, precision=0.9014)
-"""People on the test photographs, each against the others, measured by `benchmarks/boundaries.py`;
+"""People on the test photographs, each against the others, measured by `benchmarks/berkeley.py`;
 the official program marks a recall of 0.7235 and the same precision."""
 ENDINGS = (".png", ".npy", ".edges.png")
 """What follows the name of a photograph in the name of its map."""

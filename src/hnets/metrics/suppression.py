@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hnets.errors import InputError
+from hnets.errors import InputError, suggest
 
 __all__ = ["VARIANTS", "normals", "suppress", "suppress_across"]
 
@@ -55,7 +55,7 @@ def suppress(soft: ArrayLike, variant: str = "standard", normal: ArrayLike | Non
     array([0. , 0. , 0.6, 0. , 0. ])
     """
     if variant not in VARIANTS:
-        raise InputError(f"there is no suppression {variant!r}: it is one of {', '.join(VARIANTS)}")
+        raise InputError(f"there is no suppression {variant!r}{suggest(variant, VARIANTS)}")
     values = np.asarray(soft, dtype=np.float64)
     if values.ndim != 2 or min(values.shape) < 2:
         raise InputError(f"expected a map of at least 2×2 pixels, got shape {values.shape}")

@@ -1,8 +1,8 @@
 """The Berkeley benchmark itself: how fast it is, and whether its numbers are the official ones.
 
-    python benchmarks/boundaries.py                    # speed on every tenth test photograph
-    python benchmarks/boundaries.py --human            # how well people agree, on all 200
-    python benchmarks/boundaries.py --official         # beside the official C++, 70 times slower
+    python benchmarks/berkeley.py                    # speed on every tenth test photograph
+    python benchmarks/berkeley.py --human            # how well people agree, on all 200
+    python benchmarks/berkeley.py --official         # beside the official C++, 70 times slower
 
 The maps are gradients of the photographs, without and with non-maximum suppression, and what people
 drew, blurred and covered with noise: poor, middling and good detectors. BSDS500 is looked for in
