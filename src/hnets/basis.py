@@ -1,23 +1,7 @@
 """Circular harmonics on a pixel grid: exp(imφ) on rings, in float64, each of unit norm.
 
 The convention is the paper's: y points up, φ runs counter-clockwise from +x, and the centre of the
-kernel is the origin. Two ways to put a ring on the grid:
-
-``exact``
-    One ring for every distinct distance of a pixel from the centre, holding just those pixels. A
-    5×5 kernel has 6 of them, 5 for an order other than 0: what the paper counts.
-``gaussian``
-    Rings at whole-pixel spacing, sampled finely in polar coordinates and resampled on the grid with
-    a Gaussian (the paper's section 4.2).
-
-**Which orders a ring can carry.** Sampled on a square grid, exp(imφ) mixes with the orders m ± 4,
-m ± 8, ...: a filter of order 3 on eight pixels answers mostly to order −1, which is far stronger
-in a smooth picture. So every filter is made orthogonal to what the orders below it, and order −m,
-can look like: on its own pixels for an exact ring, and up to degree |m| + 2 in the radius for a
-Gaussian one. A ring is too coarse for an order, and left out of its basis, where that removes half
-of the filter's power or more, or where |m| > 2r on a Gaussian ring of radius r (a wavelength under
-π pixels). On an exact ring of N pixels 2|m| < N is necessary. Orders 0 and ±1 are not changed by
-any of this.
+kernel is the origin.
 """
 
 from __future__ import annotations
@@ -51,11 +35,25 @@ def grid(kernel_size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def harmonic_basis(
     kernel_size: int, order: int, rings: Rings = "exact", sigma: float = 0.6
 ) -> NDArray[np.complex128]:
-    """The filters exp(i·order·φ), one a ring from the centre outwards: ``(rings, k, k)``.
+    """The filters exp(i·order·φ), one per ring from the centre outwards: ``(rings, k, k)``.
 
     Every filter has unit norm. The array is empty where no ring of this kernel can carry the order,
-    and read-only, because it is shared by all who ask. ``sigma`` is the width, in pixels, of the
-    Gaussian that resamples ``gaussian`` rings.
+    and read-only, because all callers share it. There are two kinds of rings:
+
+    ``exact``
+        One ring per distinct distance of a pixel from the centre, holding just those pixels. A 5×5
+        kernel has 6 of them, 5 for an order other than 0: the paper's count.
+    ``gaussian``
+        Rings at whole-pixel spacing, sampled finely in polar coordinates and resampled on the grid
+        with a Gaussian of width ``sigma`` in pixels (the paper's section 4.2).
+
+    Sampled on a square grid, exp(imφ) mixes with the orders m ± 4, m ± 8, ...: a filter of order 3
+    on eight pixels responds mostly to order −1, which is far stronger in a smooth image. So every
+    filter is made orthogonal to the orders below it and to order −m: on its own pixels for an exact
+    ring, and up to degree |m| + 2 in the radius for a Gaussian one. A ring is too coarse for an
+    order, and left out of its basis, where that removes half of the filter's power or more, or
+    where |m| > 2r on a Gaussian ring of radius r (a wavelength under π pixels). On an exact ring of
+    N pixels 2|m| < N is necessary. Orders 0 and ±1 are not changed by any of this.
 
     >>> harmonic_basis(5, 0).shape, harmonic_basis(5, 1).shape
     ((6, 5, 5), (5, 5, 5))
@@ -78,11 +76,11 @@ def harmonic_basis(
     if below and len(filters):
         unwanted = np.concatenate([_content(kernel_size, m, rings, order + 2) for m in below])
         if kernel_size % 2:
-            unwanted[:, kernel_size**2 // 2] = 0  # nothing is taken from the centre, which is 0
+            unwanted[:, kernel_size**2 // 2] = 0  # filters are 0 at the centre and stay so
         filters -= filters @ np.linalg.pinv(unwanted, rcond=1e-9) @ unwanted
     power = (np.abs(filters) ** 2).sum(axis=1)
-    kept = filters[power > 0.5] / np.sqrt(power[power > 0.5, None])
-    basis = kept.reshape(-1, kernel_size, kernel_size)
+    fine = filters[power > 0.5] / np.sqrt(power[power > 0.5, None])
+    basis = fine.reshape(-1, kernel_size, kernel_size)
     basis.setflags(write=False)
     return basis
 
@@ -136,7 +134,7 @@ def _gaussian(kernel_size: int, order: int, sigma: float) -> NDArray[np.complex1
 
 
 def _content(kernel_size: int, order: int, rings: Rings, degree: int) -> NDArray[np.complex128]:
-    """What the content of one order in a picture can look like to a ring: ``(functions, k·k)``."""
+    """What one order in an image can look like on a ring: ``(functions, k·k)``."""
     if rings == "exact":
         return _exact(kernel_size, order)
     radius, phi = grid(kernel_size)

@@ -1,10 +1,9 @@
-"""How large radial weights start: so that a layer neither amplifies nor damps any frequency.
+"""Initial radial weights, such that a layer neither amplifies nor damps any frequency.
 
-Unit-norm rings with equal variances keep the mean square of white noise in one layer, but not its
-spectrum: rings of order 0 pass low frequencies many times stronger than high ones, so through ten
-5×5 layers noise grows 60-fold and a natural image 1000-fold. The variance of each ring is therefore
-chosen so that the expected power gain into every stream is as near to 1 as it can be at every
-frequency, by non-negative least squares with a pull towards equal variances.
+With equal variances rings of order 0 pass low frequencies many times stronger than high ones: in
+ten 5×5 layers noise grows 60-fold and a natural image 1000-fold. So the variance of each ring is
+chosen to bring the expected power gain into every stream near 1 at every frequency, by non-negative
+least squares with a pull towards equal variances.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ _SWEEPS = 500
 
 @lru_cache(maxsize=256)
 def radial_std(plan: Plan, separate: bool = False) -> tuple[NDArray[np.float64], ...]:
-    """Standard deviations of the radial weights of each block, one a column.
+    """Standard deviations of the radial weights of each block, one per column.
 
-    ``separate`` says that converging responses are not added, so that each path has to keep the
-    power by itself.
+    With ``separate``, converging responses are not added, and each path has a gain of its own.
     """
     ends = np.cumsum([block.columns for block in plan.blocks])
     std = np.sqrt(_flatten(_equations(plan, separate), _spectra(plan)))
@@ -46,7 +44,7 @@ def _spectra(plan: Plan) -> NDArray[np.float64]:
 
 
 def _equations(plan: Plan, separate: bool) -> NDArray[np.float64]:
-    """How much each column adds to each sum that has to keep its power: ``(sums, columns)``."""
+    """How much each column adds to each sum whose power gain is to be 1: ``(sums, columns)``."""
     total = sum(block.columns for block in plan.blocks)
     sums: dict[object, NDArray[np.float64]] = {}
     start = 0
@@ -55,11 +53,11 @@ def _equations(plan: Plan, separate: bool) -> NDArray[np.float64]:
             for path in block.paths:
                 target, source = block.outputs[path.target], block.inputs[path.source]
                 # A real stream keeps the real part of a complex response: half of its power.
-                kept = 0.5 if target.real and not source.real else 1.0
+                share = 0.5 if target.real and not source.real else 1.0
                 key = (i, path.target, j, path.source) if separate else (i, path.target)
                 columns = block.filters[path.filter].columns
                 gain = sums.setdefault(key, np.zeros(total))
-                gain[start + columns.start : start + columns.stop] += kept * source.multiplicity
+                gain[start + columns.start : start + columns.stop] += share * source.multiplicity
             start += block.columns
     return np.stack(list(sums.values()))
 

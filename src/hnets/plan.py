@@ -26,7 +26,7 @@ Phase = Literal["filter", "ring", "free", "none"]
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """What decides the filters of a layer, as its user wrote it."""
+    """The arguments of a layer that decide its filters."""
 
     kernel_size: int
     rings: Rings = "exact"
@@ -51,15 +51,15 @@ class Filter:
     order: int
     """Never negative: W_{−m} is the conjugate of W_m."""
     phased: bool
-    """False where a phase would do nothing, between real streams, or where there is none."""
+    """False between real streams, where a phase has no effect, and in layers without phases."""
     columns: slice
     harmonics: NDArray[np.complex128]
-    """What each column stands for: ``(columns, k, k)``."""
+    """The filter of each column: ``(columns, k, k)``."""
 
 
 @dataclass(frozen=True)
 class StreamPath:
-    """One filter's work, from one input stream of a block to one output stream."""
+    """The use of a filter from one input stream of a block to one output stream."""
 
     source: int
     target: int
@@ -67,16 +67,16 @@ class StreamPath:
     conjugate: bool
     """Whether the filter acts on the conjugate of the input."""
     filter: int
-    """Which filter of the block; paths that share one name the same."""
+    """Index of the filter in the block; paths may share one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The part of the kernel between neighbouring streams of one multiplicity on either side.
+    """The part of a kernel between neighbouring streams of one multiplicity each.
 
     Its radial weights R are ``(out, in, columns)``, those of phased filters first. With phases β
-    they give the coefficients ``[R, or R·cos β where phased; R·sin β where phased]``, which
-    ``assembly`` turns into the kernel.
+    they give the coefficients ``[R, or R·cos β where phased; R·sin β where phased]``, and
+    ``coefficients @ assembly`` is the kernel.
     """
 
     outputs: Streams
@@ -90,7 +90,7 @@ class Block:
 
     @property
     def columns(self) -> int:
-        """Radial weights for each pair of an output and an input channel."""
+        """Radial weights per pair of an output and an input channel."""
         return sum(f.columns.stop - f.columns.start for f in self.filters)
 
     @property
@@ -102,7 +102,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The whole kernel as a grid of blocks: a row for outputs, a column for inputs."""
+    """The whole kernel as a grid of blocks: outputs by rows, inputs by columns."""
 
     inputs: Streams
     outputs: Streams
@@ -156,23 +156,23 @@ def _require_all(streams: Streams, joined: set[int], others: Streams, spec: Kern
 
 def _block(outputs: Streams, inputs: Streams, spec: KernelSpec) -> Block:
     links: list[tuple[int, int, int, bool]] = []  # the paths, as the fields of StreamPath go
-    keys: list[tuple[bool, int, bool, int, int]] = []  # and what their filters are told apart by
+    keys: list[tuple[bool, int, bool, int, int]] = []  # and the keys that tell their filters apart
     for (target, out), (source, into), conjugate in _candidates(outputs, inputs, spec):
         order = out.order + into.order if conjugate else out.order - into.order
         if len(spec.basis(order)) == 0:
             continue
         # Re(R·exp(iβ)) between real streams is R·cos β: the phase would only repeat the weight.
-        turned = spec.phase != "none" and not (out.real and into.real)
+        phased = spec.phase != "none" and not (out.real and into.real)
         user = (target, source)
-        if spec.share:  # by |order|; a repeated order is a second set of streams, not the same one
+        if spec.share:  # by |order|; streams of a repeated order have filters of their own
             user = (_occurrence(outputs, target), _occurrence(inputs, source))
         links.append((source, target, order, conjugate))
-        keys.append((not turned, abs(order), conjugate, *user))  # sorts phased first, by order
+        keys.append((not phased, abs(order), conjugate, *user))  # sorts phased first, by order
     distinct = sorted(set(keys))
     filters, start = list[Filter](), 0
-    for unturned, order, *_ in distinct:
-        harmonics, phased = spec.basis(order), not unturned
-        if phased and spec.phase == "free":  # a phase is a second weight, and nothing else
+    for unphased, order, *_ in distinct:
+        harmonics, phased = spec.basis(order), not unphased
+        if phased and spec.phase == "free":  # a second weight takes the place of the phase
             harmonics, phased = np.concatenate([harmonics, 1j * harmonics]), False
         filters.append(Filter(order, phased, slice(start, start + len(harmonics)), harmonics))
         start += len(harmonics)
@@ -222,7 +222,7 @@ def _assembly(
     filters: list[Filter],
     spec: KernelSpec,
 ) -> NDArray[np.float64]:
-    """Add up what every coefficient gives to every path's part of the kernel.
+    """The sum over paths of what each coefficient adds to the kernel.
 
     A filter K acts on F as the real matrix [[Re K, −Im K], [Im K, Re K]] on (re, im), and on the
     conjugate of F as [[Re K, Im K], [Im K, −Re K]].

@@ -1,13 +1,7 @@
 """Which channel of a plain tensor belongs to which rotation order.
 
 A feature map is an ordinary real tensor ``(batch, channels, height, width)``. Its layout is a
-small frozen value, known when a module is built, that never travels with the tensor:
-
->>> s = Streams("8x0 + 8x1")       # 8 complex channels of order 0, then 8 of order 1
->>> s.channels, s.fields           # real channels, complex channels
-(32, 16)
->>> Streams("3x0r")                # three real channels of order 0: an RGB image
-Streams("3x0r")
+small frozen value, known when a module is built, that never travels with the tensor.
 """
 
 from __future__ import annotations
@@ -32,7 +26,7 @@ _EXAMPLE = (
 
 @dataclass(frozen=True)
 class Stream:
-    """Feature maps of one rotation order: ``multiplicity`` channels that turn as exp(i·order·θ).
+    """Feature maps of one rotation order: ``multiplicity`` channels that rotate as exp(i·order·θ).
 
     >>> Stream(order=1, multiplicity=8)
     Stream("8x1")
@@ -54,7 +48,7 @@ class Stream:
             )
         if self.real and self.order != 0:
             raise ValueError(
-                f'only order 0 can be real (real numbers cannot turn), got "{self._text}"; '
+                f'only order 0 can be real (real numbers cannot rotate), got "{self._text}"; '
                 f'write "{self.multiplicity}x{self.order}" or "{self.multiplicity}x0r"'
             )
 
@@ -88,12 +82,12 @@ class StreamGroup(NamedTuple):
 
     @property
     def channels(self) -> int:
-        """Real channels of the run in the tensor."""
+        """Real channels of the group in the tensor."""
         return self.streams * self.parts * self.multiplicity
 
     @property
     def fields(self) -> int:
-        """Magnitudes of the run."""
+        """Magnitudes of the group."""
         return self.streams * self.multiplicity
 
 
@@ -103,6 +97,9 @@ class Streams:
     Stream after stream; within a stream the real block, then the imaginary block. ``a + b`` is the
     layout of ``torch.cat([x, y], dim=1)``, so an order may occur more than once.
 
+    >>> s = Streams("8x0 + 8x1")       # 8 complex channels of order 0, then 8 of order 1
+    >>> s.channels, s.fields           # real channels, complex channels
+    (32, 16)
     >>> s = Streams("16x0r + 16x1 + 16x2")
     >>> s[1:]
     Streams("16x1 + 16x2")
@@ -122,7 +119,7 @@ class Streams:
     slices: tuple[slice, ...]
     """Where each stream's real channels lie in the tensor."""
     groups: tuple[StreamGroup, ...]
-    """Neighbouring streams of equal multiplicity and kind, which one view covers at once."""
+    """Neighbouring streams of equal multiplicity and kind, which one view covers."""
 
     def __init__(self, spec: StreamsLike) -> None:
         try:
@@ -151,8 +148,6 @@ class Streams:
 
     def __reduce__(self) -> tuple[type[Streams], tuple[str]]:
         return Streams, (str(self),)
-
-    # A sequence of streams -------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Stream]:
         return iter(self._streams)
@@ -190,8 +185,6 @@ class Streams:
     def __repr__(self) -> str:
         return f'Streams("{self}")'
 
-    # Acting ----------------------------------------------------------------------------------
-
     def check(
         self, x: Tensor, who: str, dims: int | None = None, dtype: torch.dtype | None = None
     ) -> None:
@@ -222,29 +215,29 @@ class Streams:
             )
 
     def rotate(self, x: Tensor, theta: float | Tensor) -> Tensor:
-        """Multiply every stream by exp(i·order·θ): what a turn of the input by θ does to it.
+        """Multiply every stream by exp(i·order·θ): its value when the input is rotated by θ.
 
         ``x`` is ``(batch, channels, ...)``; ``theta`` is in radians, counter-clockwise, one angle
-        or one for each element of the batch. The pixels stay where they are; see
+        or one per element of the batch. The pixels stay where they are; see
         `hnets.functional.rotate` for the action on a whole feature map.
 
         >>> x = torch.tensor([[1.0, 0.0]])                   # the number 1, as a "1x1" stream
-        >>> Streams("1x1").rotate(x, torch.pi).round()       # turned by half a circle
+        >>> Streams("1x1").rotate(x, torch.pi).round()       # rotated by 180 degrees
         tensor([[-1., -0.]])
         """
         self.check(x, "Streams.rotate")
         theta = torch.as_tensor(theta, dtype=x.dtype, device=x.device)
         if theta.dim() > 0:
             theta = theta.reshape(-1, *[1] * (x.dim() - 1))
-        turned = []
+        rotated = []
         for stream, where in zip(self, self.slices, strict=True):
             part = x[:, where]
             if stream.order != 0:
                 cos, sin = (stream.order * theta).cos(), (stream.order * theta).sin()
                 re, im = part.chunk(2, dim=1)
                 part = torch.cat([cos * re - sin * im, sin * re + cos * im], dim=1)
-            turned.append(part)
-        return torch.cat(turned, dim=1)
+            rotated.append(part)
+        return torch.cat(rotated, dim=1)
 
 
 StreamsLike = Union[str, Streams, Iterable[Stream]]  # noqa: UP007 - evaluated, holds a forward name

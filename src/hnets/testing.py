@@ -1,9 +1,9 @@
-"""Check that a module turns with its input: ours, or your own.
+"""Tests of the equivariance of a module: ours, or your own.
 
-The test picture is a random band-limited function with a smooth edge, written down as a formula, so
-it can be turned by any angle without interpolation. The output picture cannot: its comparison at
-angles other than multiples of 90 degrees allows for the error that interpolating it makes, measured
-by turning it there and back.
+The test image is a random band-limited function with a smooth border, given by a formula, so it can
+be rotated by any angle without interpolation. The output cannot: its comparison at angles other
+than multiples of 90 degrees allows for the error of interpolating it, measured by rotating it by
+the angle and back.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True)
 class Equivariance:
-    """How far outputs are from turning as they should: one row an angle, one column a stream."""
+    """Errors of equivariance: one row per angle, one column per stream."""
 
     angles: tuple[float, ...]
     streams: Streams
     errors: tuple[tuple[float, ...], ...]
-    """‖f(turned x) − turned f(x)‖ / ‖f(x)‖ for each angle and stream."""
+    """‖f(rotated x) − rotated f(x)‖ / ‖f(x)‖ per angle and stream."""
     interpolation: tuple[tuple[float, ...], ...]
-    """The same for turning the output there and back: what resampling it costs."""
+    """The same for rotating the output and back: the error of resampling it."""
 
     @property
     def max(self) -> float:
@@ -46,7 +46,7 @@ class Equivariance:
         entries = []
         for angle, errors, floors in zip(self.angles, self.errors, self.interpolation, strict=True):
             for stream, error, floor in zip(self.streams, errors, floors, strict=True):
-                bound = _EXACT if _quarter_turn(angle) else tolerance + floor
+                bound = _EXACT if _multiple_of_90(angle) else tolerance + floor
                 entries.append((error / bound, angle, stream, error, bound))
         # A NaN is not below any bound.
         return max(entries, key=lambda entry: math.inf if math.isnan(entry[0]) else entry[0])
@@ -70,7 +70,7 @@ def equivariance_error(
     wavelength: float = 16.0,
     seed: int = 0,
 ) -> Equivariance:
-    """Measure how a module's output follows turns of its input, stream by stream.
+    """Measure how a module's output follows rotations of its input, stream by stream.
 
     Runs a float64 copy of the module in evaluation mode. The output is ``(batch, channels)`` or
     ``(batch, channels, height, width)``.
@@ -78,11 +78,11 @@ def equivariance_error(
     Args:
         module: any module on plain tensors.
         angles: in degrees, counter-clockwise.
-        in_streams: layout of the input; by default that of the first part which names it.
-        out_streams: layout of the output; by default that of the last part which names it.
-        size: height and width of the test picture.
+        in_streams: layout of the input; by default that of the first submodule that has it.
+        out_streams: layout of the output; by default that of the last submodule that has it.
+        size: height and width of the test image.
         wavelength: shortest wavelength in it, in pixels.
-        seed: which random picture.
+        seed: of the random image.
     """
     into = _streams(module, in_streams, "in_streams", first=True)
     out = _streams(module, out_streams, "out_streams", first=False)
@@ -94,12 +94,12 @@ def equivariance_error(
         _check_output(straight, out)
         for angle in angles:
             theta = math.radians(angle)
-            turned = net(band_limited(into, size, theta, wavelength, seed).to(device))
-            _check_output(turned, out)
-            expected, back = _turn(straight, theta, out), straight
-            if not _quarter_turn(angle):
-                back = _turn(expected, -theta, out)
-            errors.append(_distance(turned, expected, straight, out))
+            rotated = net(band_limited(into, size, theta, wavelength, seed).to(device))
+            _check_output(rotated, out)
+            expected, back = _rotate(straight, theta, out), straight
+            if not _multiple_of_90(angle):
+                back = _rotate(expected, -theta, out)
+            errors.append(_distance(rotated, expected, straight, out))
             floors.append(_distance(back, straight, straight, out))
     return Equivariance(tuple(angles), out, tuple(errors), tuple(floors))
 
@@ -118,7 +118,7 @@ def assert_equivariant(
     """Raise AssertionError unless the module is equivariant.
 
     At multiples of 90 degrees the output must agree to 1e-9, at other angles to ``tolerance`` (of
-    the output's norm) plus what interpolation of the output costs. Arguments are those of
+    the output's norm) plus the error of interpolating the output. Arguments are those of
     `equivariance_error`.
 
     >>> from hnets import nn as hnn
@@ -137,9 +137,9 @@ def assert_equivariant(
     if ratio <= 1:
         return
     hint = ""
-    if _quarter_turn(angle):
+    if _multiple_of_90(angle):
         hint = (
-            "; a turn by 90 degrees is exact unless a layer breaks the symmetry, "
+            "; a rotation by 90 degrees is exact unless a layer breaks the symmetry, "
             "or a stride or pooling does not divide the size evenly"
         )
     raise AssertionError(
@@ -151,10 +151,10 @@ def assert_equivariant(
 def band_limited(
     streams: Streams, size: int, theta: float = 0.0, wavelength: float = 16.0, seed: int = 0
 ) -> Tensor:
-    """A random smooth feature map, turned by θ radians exactly: ``(1, channels, size, size)``.
+    """A random smooth feature map, rotated by θ radians exactly: ``(1, channels, size, size)``.
 
-    Sixteen plane waves a field, none shorter than ``wavelength`` pixels, under a round window that
-    falls to zero inside the picture; in float64.
+    Sixteen plane waves per field, none shorter than ``wavelength`` pixels, under a round window
+    that falls to zero inside the image; in float64.
     """
     generator = torch.Generator().manual_seed(seed)
     waves, fields = 16, streams.fields
@@ -167,7 +167,7 @@ def band_limited(
     amplitude, shift = random(0, 1), random(0, 2 * math.pi)
     offset = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
     y, x = torch.meshgrid(-offset, offset, indexing="ij")
-    # The turned function at a point is the function at the point turned back.
+    # The rotated function at a point is the function at the point rotated back.
     along = direction[..., None, None] + theta
     wave = frequency[..., None, None] * (along.cos() * x + along.sin() * y)  # (fields, waves, h, w)
     wave = torch.polar(amplitude[..., None, None].expand_as(wave), wave + shift[..., None, None])
@@ -182,21 +182,19 @@ def band_limited(
     return streams.rotate(torch.cat(parts)[None], theta)
 
 
-def _streams(module: nn.Module, given: StreamsLike | None, name: str, first: bool) -> Streams:
-    if given is not None:
-        return Streams(given)
-    found: list[Streams] = [
-        value for m in module.modules() if isinstance(value := getattr(m, name, None), Streams)
-    ]
-    if not found:
+def _streams(module: nn.Module, streams: StreamsLike | None, name: str, first: bool) -> Streams:
+    if streams is not None:
+        return Streams(streams)
+    layouts = [getattr(part, name, None) for part in module.modules()]
+    if isinstance(layouts[0], Streams):  # the module's own
+        return layouts[0]
+    known = [layout for layout in layouts if isinstance(layout, Streams)]
+    if not known:
         raise ValueError(
             f"cannot tell the {name} of {type(module).__name__}: no part of it has that attribute; "
             f'give {name}="3x0r" or the like'
         )
-    own = getattr(module, name, None)
-    if isinstance(own, Streams):
-        return own
-    return found[0 if first else -1]
+    return known[0 if first else -1]
 
 
 def _check_output(y: Tensor, streams: Streams) -> None:
@@ -207,16 +205,16 @@ def _check_output(y: Tensor, streams: Streams) -> None:
         )
 
 
-def _turn(y: Tensor, theta: float, streams: Streams) -> Tensor:
+def _rotate(y: Tensor, theta: float, streams: Streams) -> Tensor:
     return streams.rotate(y, theta) if y.dim() == 2 else F.rotate(y, theta, streams)
 
 
-def _quarter_turn(angle: float) -> bool:
+def _multiple_of_90(angle: float) -> bool:
     return angle % 90 == 0
 
 
 def _distance(a: Tensor, b: Tensor, scale: Tensor, streams: Streams) -> tuple[float, ...]:
-    """Relative distance in every stream, inside the disc that stays in the picture when turned."""
+    """Relative distance per stream, inside the disc that every rotation keeps in the image."""
     inside = torch.ones((), dtype=a.dtype, device=a.device)
     if a.dim() == 4:
         offsets = [(torch.arange(n, device=a.device) - (n - 1) / 2) / (n / 2) for n in a.shape[2:]]

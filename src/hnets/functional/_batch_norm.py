@@ -77,7 +77,7 @@ def moments(
     """Mean, variance and count over all processes, from each one's sums Σv and Σv² in float64.
 
     One exchange of 2·fields + 1 numbers each way, as in `over_processes`: a process whose share of
-    the batch is empty comes here, and the others go there.
+    the batch is empty comes here while the others are there, and the exchanges have to match.
     """
     fields = len(first)
     sums = torch.cat([first, second, first.new_tensor([count])])

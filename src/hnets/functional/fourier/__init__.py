@@ -1,13 +1,9 @@
 """Functions of the angle: streams as Fourier coefficients of functions on the circle.
 
-A real order 0 and orders 1 to K of equal multiplicity give, field by field, a real function
-
-    f(φ) = z₀ + √2·Re Σ_k z_k·exp(−ikφ)
-
-which becomes f(φ − θ) when the input is rotated by θ. Any function applied to its values commutes
-with that, and mixes orders and phases. Here f is evaluated at N evenly spaced angles, the function
-is applied, and the result goes back to coefficients. With the factor √2 the mean square of f is the
-sum of squares of the coefficients, and its mean is z₀: so batch norm of the values needs no values.
+A real order 0 and orders 1 to K of equal multiplicity are, per field, a real function f(φ) = z₀ +
+√2·Re Σ_k z_k·exp(−ikφ), which becomes f(φ − θ) when the input is rotated by θ. Any function of its
+values commutes with that, and mixes orders and phases. Due to the factor √2 the mean square of f is
+the sum of squares of the coefficients, and its mean is z₀: batch norm of values needs no values.
 """
 
 from __future__ import annotations
@@ -57,10 +53,11 @@ def synthesis(order: int, samples: int) -> NDArray[np.float64]:
 
 
 def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -> Tensor:
-    """Apply ``act`` to the values ``(batch, samples, multiplicity, height, width)``.
+    """Apply ``act`` to the values of f at evenly spaced angles, and go back to coefficients.
 
-    ``synthesis`` is the matrix of that name, as a tensor. Gradients compute the values again
-    instead of keeping them: they are more numbers than the coefficients.
+    The values are ``(batch, samples, multiplicity, height, width)``, and ``synthesis`` the matrix
+    of that name, as a tensor. Gradients compute the values again instead of keeping them: they are
+    more numbers than the coefficients.
     """
     if not torch.is_grad_enabled() or _KIND.needs_reference(x):
         return reference.fourier_act(x, act, synthesis)

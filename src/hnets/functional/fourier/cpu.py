@@ -1,12 +1,4 @@
-"""``relu(scale·f + shift)`` on CPU, some images at a time, so that their values stay in cache.
-
-With A the matrix of `synthesis`, N its number of rows, v = scale·A·x + shift and g the gradient of
-the output,
-
-    ∂v = [v > 0]·A·g/N      ∂scale = Σ ∂v·A·x      ∂shift = Σ ∂v      ∂x = scale·Aᵀ·∂v
-
-and batch norm subtracts c₂·x from ∂x and c₁ from its order 0.
-"""
+"""``relu(scale·f + shift)`` on CPU, some images at a time, so that their values stay in cache."""
 
 from __future__ import annotations
 
@@ -51,7 +43,12 @@ def backward_sums(
 def backward(
     grad: Tensor, x: Tensor, scale: Tensor | None, shift: Tensor, synthesis: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """∂x, and the sums ∂scale (0 if the scale is None) and ∂shift."""
+    """∂x, and the sums ∂scale (0 if the scale is None) and ∂shift.
+
+    With A the matrix of `synthesis`, N its number of rows, v = scale·A·x + shift and g the gradient
+    of the output, ∂v = [v > 0]·A·g/N, ∂scale = Σ ∂v·A·x, ∂shift = Σ ∂v and ∂x = scale·Aᵀ·∂v. Batch
+    norm subtracts c₂·x from ∂x and c₁ from its order 0.
+    """
     grad_x = torch.empty(x.shape, dtype=x.dtype)
     total = x.new_zeros(1, 2, len(shift), dtype=torch.float64)
     back = synthesis.T / len(synthesis)

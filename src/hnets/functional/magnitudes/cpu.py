@@ -1,11 +1,7 @@
 """Functions of magnitudes on CPU, on pieces of the maps that stay in the cache.
 
-With r = 1/|x|, s = relu(scale + shift·r), g the gradient of the output and d = ⟨g, x⟩·[s > 0],
-
-    ∂scale = Σ d        ∂shift = Σ d·r        ∂x = s·g − shift·d·r³·x
-
-and batch norm subtracts (c₁·r + c₂)·x from ∂x. Torch vectorises an operation only if at
-most one input is constant over the pixels, hence ``mul`` and ``add`` in place of ``addcmul``.
+Torch vectorises an operation only if at most one of its inputs is constant over the pixels, hence
+``mul`` and ``add`` in place of ``addcmul``.
 """
 
 from __future__ import annotations
@@ -76,7 +72,11 @@ def backward(
     streams: Streams,
     magnitude_eps: float,
 ) -> tuple[Tensor, Tensor]:
-    """∂x, and the sums ∂scale (0 if the scale is None) and ∂shift."""
+    """∂x, and the sums ∂scale (0 if the scale is None) and ∂shift.
+
+    With r = 1/|x|, s = relu(scale + shift·r), g the gradient of the output and d = ⟨g, x⟩·[s > 0],
+    ∂scale = Σ d, ∂shift = Σ d·r and ∂x = s·g − shift·d·r³·x. Batch norm subtracts (c₁·r + c₂)·x.
+    """
     grad_x = torch.empty_like(x)
     total = x.new_zeros(1, 2, streams.fields, dtype=torch.float64)
     parameters = (scale, shift, *total[0])

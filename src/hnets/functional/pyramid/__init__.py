@@ -2,9 +2,8 @@
 
 A pyramid whose levels all share the centre of the image rotates with it by 90 degrees exactly. A
 level of even length has the means of pairs below it; one of odd length keeps every second pixel,
-smoothed with [1 2 1]/4. In both cases the coordinate of a pixel, counted from the centre, is half
-of its coordinate in the level above. So that all levels are of one kind, `pad_to_halve` makes a
-length of 16k from an even one and of 16k + 1 from an odd one, with the same margin at either end.
+smoothed with [1 2 1]/4. So that all levels are of one kind, `pad_to_halve` makes a length of 16k
+from an even one and of 16k + 1 from an odd one, with the same margin at either end.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _halve(
 
 @triton.jit
 def _taps(at, side):
-    """The half pixels that a pixel is part of, the first and the next, and four times how much."""
+    """The first half-size pixel that a pixel is part of, and its weight in that and in the next."""
     odd = side % 2
     ends = (at == 0).to(tl.int32) + (at == side - 1).to(tl.int32)
     first = tl.where(odd == 1, tl.where(at % 2 == 1, 1, 2 + ends), 2)
