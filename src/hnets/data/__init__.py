@@ -15,11 +15,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hnets.data import mnist, rotmnist, sklearn_digits
 from hnets.data.bsds import load_edges
-from hnets.data.dataset import Arrays, Dataset, EdgeSet, check_split, from_arrays
+from hnets.data.dataset import Arrays, Dataset, EdgeSet, Sizes, check_split, from_arrays
 from hnets.data.image_folder import read_folder
 from hnets.errors import InputError, suggest
 
@@ -28,17 +28,12 @@ __all__ = ["Dataset", "EdgeSet", "available", "load"]
 _BSDS500 = "bsds500"
 
 
-class _Source(NamedTuple):
-    arrays: Callable[[str | os.PathLike[str] | None], Arrays]
-    sizes: tuple[int, int, int]
-
-
-_DIGITS = {
-    "mnist": _Source(mnist.arrays, mnist.SIZES),
-    "rotmnist": _Source(rotmnist.published, rotmnist.SIZES),
-    "rotmnist-r": _Source(rotmnist.regenerated, rotmnist.SIZES),
-    "digits": _Source(lambda root: sklearn_digits.upright(), sklearn_digits.SIZES),
-    "digits-r": _Source(lambda root: sklearn_digits.rotated(), sklearn_digits.SIZES),
+_DIGITS: dict[str, tuple[Callable[[str | os.PathLike[str] | None], Arrays], Sizes]] = {
+    "mnist": (mnist.arrays, mnist.SIZES),
+    "rotmnist": (rotmnist.published, rotmnist.SIZES),
+    "rotmnist-r": (rotmnist.regenerated, rotmnist.SIZES),
+    "digits": (lambda root: sklearn_digits.upright(), sklearn_digits.SIZES),
+    "digits-r": (lambda root: sklearn_digits.rotated(), sklearn_digits.SIZES),
 }
 
 
@@ -82,8 +77,8 @@ def load(
             )
         if name == _BSDS500:
             return load_edges(split, root)
-        source = _DIGITS[str(name)]
-        return from_arrays(source.arrays(root), source.sizes, mnist.CLASSES, str(name), split)
+        arrays, sizes = _DIGITS[str(name)]
+        return from_arrays(arrays(root), sizes, mnist.CLASSES, str(name), split)
     path = Path(name).expanduser()
     if isinstance(name, os.PathLike) or {"/", os.sep} & set(name) or os.path.isdir(path):
         chosen = {"size": size, "channels": channels}

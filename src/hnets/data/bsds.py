@@ -45,7 +45,7 @@ class Photo:
     def size(self) -> tuple[int, int]:
         """Height and width, from the head of the file."""
         try:
-            with Image.open(self.image_path) as opened:
+            with Image.open(self.image_path, formats=["JPEG"]) as opened:
                 return opened.height, opened.width
         except OSError:
             raise InputError(f"{self.image_path} is not a JPEG image; {_AGAIN}") from None

@@ -18,13 +18,24 @@ from torch import Tensor
 
 from hnets.errors import InputError, suggest
 
-__all__ = ["SPLITS", "Arrays", "Dataset", "EdgeSet", "check_split", "from_arrays", "sha256"]
+__all__ = [
+    "SPLITS",
+    "Arrays",
+    "Dataset",
+    "EdgeSet",
+    "Sizes",
+    "check_split",
+    "from_arrays",
+    "sha256",
+]
 
 SPLITS = {"train": (0, 1), "val": (1, 2), "train+val": (0, 2), "test": (2, 3)}
 """The four splits, as ranges of train, val and test."""
 
 Arrays: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
 """Images (n, …) as uint8, or as float32 in [0, 1]; and labels or other facts (n, …) as uint8."""
+Sizes: TypeAlias = tuple[int, int, int]
+"""Images of train, val and test."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +133,7 @@ class EdgeSet(_Examples):
 
 
 def from_arrays(
-    arrays: Arrays, sizes: tuple[int, int, int], classes: Iterable[str], name: str, split: str
+    arrays: Arrays, sizes: Sizes, classes: Iterable[str], name: str, split: str
 ) -> Dataset:
     """One split of arrays that hold ``sizes`` images of train, then of val, then of test."""
     start, stop = (sum(sizes[:part]) for part in SPLITS[split])
