@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -270,6 +271,44 @@ def test_what_is_wrong_is_one_line_and_the_others_are_done(
     done = command(name, "-o", "other")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert not Path("other").exists()
+
+
+def test_a_folder_that_may_not_be_read_is_one_line_and_the_others_are_done(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read every folder, so the refusal is the file system's in name only."""
+    iterdir = Path.iterdir
+
+    def refuse(folder: Path) -> Iterator[Path]:
+        if folder.name == "locked":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return iterdir(folder)
+
+    Path("locked").mkdir()
+    photo(20, 20).save("a.png")
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    done = command("locked", "a.png")
+    assert (done.code, done.err) == (2, "hnets: locked cannot be read (Permission denied)\n")
+    assert names() == ["a.edges.png"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("b", r"edges-out/b\.edges\.png cannot be written \(is a folder; name a file in it\)"),
+        ("b" * 250, r"edges-out/b+\.edges\.png cannot be written \(File name too long\)"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_one_line_and_the_others_are_done(
+    command: Command, name: str, message: str
+) -> None:
+    Path("edges-out/b.edges.png").mkdir(parents=True)
+    for each in ("a", name, "c"):
+        photo(20, 20).save(f"{each}.png")
+    done = command("a.png", f"{name}.png", "c.png")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert re.fullmatch(f"hnets: {message}\n", done.err), done.err
+    assert names() == ["a.edges.png", "b.edges.png", "c.edges.png"]
 
 
 def test_all_that_is_wrong_is_said(command: Command) -> None:

@@ -116,7 +116,8 @@ def _root(
 
 def check_folder(folder: Path, option: str = "--out") -> None:
     """Refuse a folder that could not be written to, without making it."""
-    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    places = (folder, *folder.absolute().parents)
+    place = next(path for path in places if os.path.exists(path))  # also if a name is too long
     if not place.is_dir():
         raise _no_folder(folder, "Not a directory", option)
     if not os.access(place, os.W_OK | os.X_OK):

@@ -5,6 +5,7 @@ Nothing here knows of a terminal, and torch is only imported when there is work 
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +34,8 @@ KINDS = {
     "npz": ".edges.npz",
 }
 """What can be made of an image's edges, and the ending of its file name."""
+_FOR_ALL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+"""Failed writes after which it is useless to go on with other files."""
 
 
 def find_images(
@@ -50,6 +53,8 @@ def find_images(
                 paths.setdefault(os.path.realpath(path), path)
         except InputError as error:
             errors.append(error)
+        except OSError as error:  # such as a folder that may not be read
+            errors.append(InputError(f"{text} cannot be read ({error.strerror})"))
     return list(paths.values()), errors
 
 
@@ -125,13 +130,19 @@ class EdgeWriter:
     def __call__(self, source: Path | BinaryIO, folder: Path, name: str) -> list[Path]:
         """Write the edges of an image file to a folder, as NAME.edges.png and others.
 
-        The folder is made when the first file is complete; the paths of all files are returned.
+        The folder is made when it is needed; the paths of all files are returned. What is wrong
+        with one file is an `InputError`, what others would suffer from too is an `OSError`.
         """
         paths = []
         for kind, content in self._render(source, name):
             paths.append(folder / f"{name}{KINDS[kind]}")
-            with replacing(paths[-1]) as part, part.open("wb") as file:
-                _save(content, file)
+            try:
+                with replacing(paths[-1]) as part, part.open("wb") as file:
+                    _save(content, file)
+            except OSError as error:
+                if error.errno in _FOR_ALL:
+                    raise
+                raise InputError(f"{paths[-1]} cannot be written ({error.strerror})") from None
         return paths
 
     def write_to(self, file: IO[bytes], source: Path | BinaryIO, name: str) -> None:
