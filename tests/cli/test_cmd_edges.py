@@ -356,18 +356,31 @@ def test_without_weights_the_command_says_so(
     assert "there are no trained weights for hdsn" in done.err
 
 
-def test_a_write_that_fails_leaves_no_half_a_file(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ending", ["png", "npz"])
+def test_a_full_disk_is_named_and_leaves_no_half_a_file(
+    command: Command, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     photo(20, 20).save("photo.png")
-    monkeypatch.setattr(Image.Image, "save", full)
-    done = command("photo.png")
-    assert (done.code, done.err.count("\n")) == (1, 1)
-    assert "No space left on device" in done.err
-    assert names() == []
+    monkeypatch.setattr(*((Image.Image, "save") if ending == "png" else (np, "savez")), full)
+    done = command("photo.png", "photo.png", "--npz")
+    assert done.code == 1
+    assert done.err == f"hnets: edges-out/photo.edges.{ending}: No space left on device\n"
+    assert names() == ([] if ending == "png" else ["photo.edges.png"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("kind", ["thin", "npz"])
+def test_a_full_disk_is_named_on_stdout_too(
+    command: Command, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    photo(20, 20).save("photo.png")
+    with open("/dev/full", "wb", buffering=0) as full:
+        monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=full, isatty=lambda: False))
+        done = command("photo.png", f"--{kind}", "-o", "-")
+    assert (done.code, done.err) == (1, "hnets: stdout: No space left on device\n")
 
 
 def test_it_can_be_stopped(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,8 +415,10 @@ finally:
     sys.setprofile(None)
     print(json.dumps([sorted(files), sorted(sys.modules)]))
 """
-BELOW = ("nn/", "functional/", "streams.py", "plan.py", "basis.py", "initialisation.py")
-"""What the network itself is made of."""
+BELOW = (
+    "__init__.py", "nn/", "functional/", "streams.py", "plan.py", "basis.py", "initialisation.py"
+)  # fmt: skip
+"""What imports names, and what the network itself is made of."""
 
 
 @pytest.fixture(scope="module")
@@ -521,6 +536,19 @@ def test_a_terminal_gets_no_bytes(command: Command, monkeypatch: pytest.MonkeyPa
     done = command("-")
     assert (done.code, pipe.held.getvalue(), done.err.count("\n")) == (2, b"", 1)
     assert "expected stdout to be a file or a pipe, got a terminal" in done.err
+
+
+def test_closed_pipes_are_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has None for a stream that was closed before it started."""
+    photo(20, 20).save("photo.png")
+    monkeypatch.setattr(sys, "stdin", None)
+    done = command("-", "photo.png", "-o", "maps")
+    assert (done.code, done.out) == (2, "wrote maps/photo.edges.png\n")
+    assert done.err == "hnets: stdin is closed; write < photo.jpg, or give the path of an image\n"
+    monkeypatch.setattr(sys, "stdout", None)
+    done = command("photo.png", "-o", "-")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "expected stdout to be a file or a pipe, got a closed stdout; write >" in done.err
 
 
 def test_help_has_examples(command: Command) -> None:

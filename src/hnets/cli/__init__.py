@@ -14,5 +14,6 @@ def main() -> NoReturn:
 
         run()
     except KeyboardInterrupt:
-        sys.stderr.write("hnets: stopped\n")
+        if sys.stderr is not None:
+            sys.stderr.write("hnets: stopped\n")
         sys.exit(130)

@@ -6,12 +6,15 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hnets.cli.command_line import Device, app, check_folder, complain, progress_bar
 from hnets.errors import InputError
+
+if TYPE_CHECKING:
+    from hnets.predict.batch import EdgeWriter
 
 __all__ = ["edges"]
 
@@ -99,9 +102,9 @@ def edges(
             show(str(path))
             stdin = str(path) == STDIN
             try:
-                source = io.BytesIO(sys.stdin.buffer.read()) if stdin else path
+                source = _stdin() if stdin else path
                 if piped:
-                    work.write_to(sys.stdout.buffer, source, name)
+                    _to_stdout(work, source, name)
                     continue
                 if not stdin and name != path.stem:
                     file = f"{name}{KINDS['edges']}"
@@ -145,8 +148,22 @@ def _check_stdout(kinds: Sequence[str]) -> None:
             f"expected one of --{', --'.join(kinds)} for stdout, got {len(kinds)}; "
             "give one, or a folder with -o"
         )
-    if sys.stdout.isatty():
+    if sys.stdout is None or sys.stdout.isatty():
+        kind = "closed stdout" if sys.stdout is None else "terminal"
         raise typer.BadParameter(
-            "expected stdout to be a file or a pipe, got a terminal; write > edges.png, or give a "
+            f"expected stdout to be a file or a pipe, got a {kind}; write > edges.png, or give a "
             "folder with -o"
         )
+
+
+def _to_stdout(work: EdgeWriter, source: Path | io.BytesIO, name: str) -> None:
+    try:
+        work.write_to(sys.stdout.buffer, source, name)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "stdout") from None
+
+
+def _stdin() -> io.BytesIO:
+    if sys.stdin is None:
+        raise InputError("stdin is closed; write < photo.jpg, or give the path of an image")
+    return io.BytesIO(sys.stdin.buffer.read())

@@ -149,6 +149,7 @@ class EdgeWriter:
         """Write the edges of an image file to an open file, one kind after the other."""
         for _, content in self._render(source, name):
             _save(content, file)
+        file.flush()  # a full disk is an error here, not at the end of the process
 
     def _render(
         self, source: Path | BinaryIO, name: str
