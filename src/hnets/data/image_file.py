@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import stat
 import threading
@@ -37,6 +38,7 @@ SMALLEST = 16
 LARGEST = 89_478_485
 """Pixels from which on Pillow warns of a decompression bomb."""
 _STRIP = 2**20
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # or it reports damage on stderr
 _stderr_lock = threading.Lock()  # two threads that restore it in turn would leave it discarded
 
 

@@ -20,6 +20,7 @@ __all__ = ["fit", "read_folder"]
 log = logging.getLogger(__name__)
 
 _SEED = 0
+_LARGEST = 4096  # pixels along a side: more of them only fill the memory
 _FEWEST = 3  # images per class: one for each split
 
 
@@ -33,8 +34,8 @@ def read_folder(folder: Path, split: str, size: int = 28, channels: int = 1) -> 
     """
     if channels not in (1, 3):
         raise InputError(f"images have 1 channel (grey) or 3 (colour), got channels={channels}")
-    if size < 1:
-        raise InputError(f"images are at least one pixel wide, got size={size}")
+    if not 1 <= size <= _LARGEST:
+        raise InputError(f"images become 1 to {_LARGEST:,} pixels wide, got size={size}")
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; give one with a sub-folder for each class")
     classes, files, others = _listing(folder, split.split("+"))
