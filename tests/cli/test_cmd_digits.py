@@ -121,16 +121,16 @@ def test_json_is_all_that_is_printed(command: Command) -> None:
     ("arguments", "message"),
     [
         ("", "Missing argument .*; see hnets digits --help"),
-        ("fine.png missing.png", r"there is no file missing\.png; give the path of an image"),
-        ("fine.png blank.png", BLANK.format(r"blank\.png")),
-        ("fine.png text.png", r"text\.png is not an image that can be read"),
+        ("missing.png", r"there is no file missing\.png; give the path of an image"),
+        ("blank.png", BLANK.format(r"blank\.png")),
+        ("text.png", r"text\.png is not an image that can be read"),
         ("small.png", r"small\.png is 12×12 pixels, and at least 16×16 are needed"),
         ("empty", "there is no image in the folder empty; expected files that end in .png"),
         ("fine.png --out x.jpg", r"expected a file that ends in .*, got 'x\.jpg'"),
         ("fine.png --out text.png/x.png", r"expected a folder to write to, got 'text\.png'"),
     ],
 )
-def test_bad_input_is_one_line_before_any_work(
+def test_bad_input_is_one_line_and_the_other_images_are_read(
     command: Command, arguments: str, message: str
 ) -> None:
     drawn().save("fine.png")
@@ -142,20 +142,28 @@ def test_bad_input_is_one_line_before_any_work(
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert re.search(message, done.err), done.err
     assert not Path("digits.png").exists()
+    if arguments and "fine" not in arguments:
+        done = command("fine.png", *arguments.split(), "--json", "--no-figure")
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert re.search(message, done.err), done.err
+        assert [facts["file"] for facts in json.loads(done.out)] == ["fine.png"]
 
 
 @pytest.mark.usefixtures("shipped")
-def test_without_matplotlib_there_is_a_table_still(
+def test_digits_are_read_without_matplotlib(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [n for n in sys.modules if n.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     drawn().save("seven.png")
-    done = command("seven.png")
-    assert (done.code, done.out) == (2, "")
-    assert 'pip install "hnets[plot]"' in done.err
-    assert command("seven.png", "--no-figure").code == 0
+    for arguments, code in (([], 0), (["--figure"], 2), (["--out", "seven.svg"], 2)):
+        done = command("seven.png", "--json", *arguments)
+        assert done.code == code
+        assert json.loads(done.out)[0]["file"] == "seven.png"
+        assert done.err == 'hnets: figures need matplotlib: pip install "hnets[plot]"\n'
+    done = command("seven.png", "--no-figure")
+    assert (done.code, done.err) == (0, "")
 
 
 def test_help_says_what_six_and_nine_are(command: Command) -> None:

@@ -70,6 +70,13 @@ def test_bad_input_is_refused_before_torch_is_imported() -> None:
         assert REFUSALS[command] in line
 
 
+def test_stopping_it_while_torch_is_imported_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = own_process("-m", "hnets", "inspect", "cost", "hnet_mnist", PYTHONPATH=path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "hnets: stopped\n")
+
+
 def test_the_module_is_the_command() -> None:
     done = own_process("-m", "hnets", "quickstrat")
     assert (done.returncode, done.stdout) == (2, "")

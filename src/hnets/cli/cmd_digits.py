@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from hnets.cli.command_line import app, figure_file
+from hnets.cli.command_line import app, complain, figure_file
+from hnets.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
+    from PIL import Image
     from rich.table import Table
 
     from hnets.predict import RotatedPredictions
 
+    Row: TypeAlias = tuple[Path, Image.Image, RotatedPredictions]
+
 __all__ = ["digits"]
 
+FIGURE = Path("digits.png")
 DRAWN = 24
 """Images in one figure."""
 SHOWN = 480
@@ -29,13 +34,20 @@ def digits(
         list[str], typer.Argument(metavar="IMAGE", help="Images, folders, or patterns.")
     ],
     out: Annotated[
-        Path, typer.Option(help="Figure to write: .png, .svg or .pdf.")
-    ] = Path("digits.png"),
+        Path | None,
+        typer.Option(show_default=str(FIGURE), help="Figure to write: .png, .svg or .pdf."),
+    ] = None,
     model: Annotated[
-        str, typer.Option(help="A trained network that reads digits, such as hnet_fourier_base.")
+        str, typer.Option(help="A trained network that reads digits: a name, a file or a folder.")
     ] = "hnet_fourier_tiny",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    figure: Annotated[bool, typer.Option(help="Whether to draw the figure.")] = True,
+    figure: Annotated[
+        bool | None,
+        typer.Option(
+            "--figure/--no-figure", show_default="if matplotlib is installed",
+            help="Whether to draw the figure.",
+        ),
+    ] = None,
 ) -> None:  # fmt: skip
     """Read the digit in each image, and check that rotating it changes nothing.
 
@@ -46,40 +58,68 @@ def digits(
     from hnets.predict.batch import find_images
 
     paths, errors = find_images(images)
-    if errors:
-        raise errors[0]
-
-    from hnets import plot
-    from hnets.data.image_file import read_image
-    from hnets.predict import DigitClassifier
-
-    if figure:
-        figure_file(out)
-        plot.check_matplotlib()
-    classifier = DigitClassifier(model)
-    panels = []
-    for path in paths:
-        image = read_image(path)
-        predictions = classifier.rotated(image, name=str(path))
-        image.thumbnail((SHOWN, SHOWN))
-        panels.append(plot.RotatedDigit(path.name, image, predictions))
-    rows = [(str(path), panel.predictions) for path, panel in zip(paths, panels, strict=True)]
-    if as_json:
-        typer.echo(json.dumps([_facts(*row) for row in rows]))
-    else:
+    if paths and figure is not False:
+        figure_file(out or FIGURE)
+    for error in errors:
+        complain(str(error))
+    rows = _read(paths, model)
+    if rows and as_json:
+        typer.echo(json.dumps([_facts(path, predictions) for path, _, predictions in rows]))
+    elif rows:
         from rich.console import Console
 
         Console().print(_table(rows))
-    if figure:
-        path = plot.save(plot.digits_figure(panels[:DRAWN]), out, compact=True)
-        which = f", with the first {DRAWN} of {len(panels)} images" if panels[DRAWN:] else ""
-        typer.echo(f"wrote {path}{which}", err=as_json)
+    drawn = True
+    if rows and figure is not False:
+        drawn = _draw(rows, out or FIGURE, as_json) or not (figure or out)
+    if len(rows) < len(paths) or errors or not drawn:
+        raise typer.Exit(2)
 
 
-def _facts(file: str, predictions: RotatedPredictions) -> dict[str, Any]:
+def _read(paths: list[Path], model: str) -> list[Row]:
+    """The images in which a digit is seen, and what is seen there."""
+    if not paths:
+        return []
+    from hnets.data.image_file import read_image
+    from hnets.predict import DigitClassifier
+
+    classifier = DigitClassifier(model)
+    rows: list[Row] = []
+    for path in paths:
+        try:
+            image = read_image(path)
+            predictions = classifier.rotated(image, name=str(path))
+        except InputError as error:
+            complain(str(error))
+            continue
+        image.thumbnail((SHOWN, SHOWN))
+        rows.append((path, image, predictions))
+    return rows
+
+
+def _draw(rows: list[Row], out: Path, as_json: bool) -> bool:
+    """Whether the figure could be drawn, which needs matplotlib."""
+    from hnets import plot
+
+    try:
+        plot.check_matplotlib()
+    except MissingExtra as error:
+        complain(str(error))
+        return False
+    panels = [
+        plot.RotatedDigit(path.name, image, predictions)
+        for path, image, predictions in rows[:DRAWN]
+    ]
+    path = plot.save(plot.digits_figure(panels), out, compact=True)
+    which = f", with the first {DRAWN} of {len(rows)} images" if rows[DRAWN:] else ""
+    typer.echo(f"wrote {path}{which}", err=as_json)
+    return True
+
+
+def _facts(path: Path, predictions: RotatedPredictions) -> dict[str, Any]:
     original = predictions.original
     return {
-        "file": file,
+        "file": str(path),
         "digit": original.digit,
         "confidence": round(original.confidence, 6),
         "probabilities": [round(p, 6) for p in original.probabilities.tolist()],
@@ -93,7 +133,7 @@ def _facts(file: str, predictions: RotatedPredictions) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[tuple[str, RotatedPredictions]]) -> Table:
+def _table(rows: list[Row]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -103,10 +143,10 @@ def _table(rows: list[tuple[str, RotatedPredictions]]) -> Table:
     table.add_column("confidence", justify="right")
     table.add_column("the same\nwhen rotated", justify="right")
     table.add_column("lowest\nconfidence", justify="right")
-    for file, predictions in rows:
+    for path, _, predictions in rows:
         angles, same = len(predictions.angles), int(predictions.same.sum())
         table.add_row(
-            Text(file),  # square brackets in names are no markup
+            Text(str(path)),  # square brackets in names are no markup
             str(predictions.original.digit),
             f"{100 * predictions.original.confidence:.1f} %",
             Text(f"{same} of {angles}", "green" if same == angles else "red"),
