@@ -2,11 +2,13 @@
 
 import copy
 import logging
+import math
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -14,6 +16,7 @@ import onnxruntime
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.export import ExportedProgram
 
 import hnets
 from hnets import nn as hnn
@@ -155,19 +158,53 @@ def test_frozen_networks_in_half_precision_round_the_kernel_once() -> None:
 # torch.export -------------------------------------------------------------------------------------
 
 
-# Until torch 2.13, torch.export.load warns of how it reads its own files.
-@pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")
-@pytest.mark.parametrize("name", ["digits", "every layer"])
-def test_programs_run_at_other_sizes(name: str, tmp_path: Path) -> None:
-    build, shape = NETWORKS[name]
-    net = build()
-    program = hnets.export.program(net, (1, *shape[1:]))
+class Exported(NamedTuple):
+    net: nn.Module
+    path: Path
+    program: ExportedProgram
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """A network with every layer as a program and as an ONNX file."""
+    torch.manual_seed(0)
+    net, shape = every_layer(), (1, 2, 16, 20)
+    program = hnets.export.program(net, shape)
     assert all(m.training for m in net.modules())
-    torch.export.save(program, tmp_path / "net.pt2")
+    with pytest.MonkeyPatch.context() as patch:  # tracing again would take half the time
+        patch.setattr(hnets.export, "program", lambda *_: program)
+        path = hnets.export.onnx(net, tmp_path_factory.mktemp("onnx") / "net.onnx", shape)
+    return Exported(net.eval(), path, program)
+
+
+# Until torch 2.13, torch.export.load warns of how it reads its own files.
+reads_pt2 = pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")
+
+
+@reads_pt2
+def test_programs_run_at_other_sizes(exported: Exported, tmp_path: Path) -> None:
+    torch.export.save(exported.program, tmp_path / "net.pt2")
     module = torch.export.load(tmp_path / "net.pt2").module()
     for batch, height, width in [(1, 16, 16), (3, 24, 18), (5, 20, 36)]:
-        x = torch.randn(batch, shape[1], height, width)
-        assert_same(outputs(module, x), outputs(net.eval(), x))
+        x = torch.randn(batch, 2, height, width)
+        assert_same(outputs(module, x), outputs(exported.net, x))
+
+
+@reads_pt2
+def test_files_are_compared_with_the_network(tmp_path: Path) -> None:
+    net = nn.Sequential(hnn.ModReLU("1x1"), hnn.HAvgPool2d(2), hnn.HAvgPool2d(2)).eval()
+    path = hnets.export.pt2(net, tmp_path / "net.pt2", (1, 2, 20, 20))
+    assert hnets.export.compare(net, path, (1, 2, 20, 20)) < ROUNDING
+    with torch.no_grad():
+        net[0].bias += 1
+    assert hnets.export.compare(net, path, (1, 2, 20, 20)) > 0.1
+    with torch.no_grad():
+        net[0].bias += torch.nan
+    assert math.isnan(hnets.export.compare(net, path, (1, 2, 20, 20)))
+    # torch.export takes maps of one pixel for constants.
+    path = hnets.export.pt2(net, tmp_path / "net.pt2", (1, 2, 4, 4))
+    with pytest.raises(hnets.export.SizeError, match="of 4x4, the file takes none of 69x4; make"):
+        hnets.export.compare(net, path, (1, 2, 4, 4))
 
 
 @pytest.mark.parametrize("side", [28, 40])
@@ -188,55 +225,31 @@ def test_example_shapes_have_four_dimensions(shape: tuple[int, ...]) -> None:
 # ONNX ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[nn.Module, Path]]:
-    """The example and a network with every layer, as files."""
-    folder = tmp_path_factory.mktemp("onnx")
-    files = {}
-    for name in ("example", "every layer"):
-        build, shape = NETWORKS[name]
-        net = build()
-        files[name] = net, hnets.export.onnx(net, folder / f"{name}.onnx", (1, *shape[1:]))
-    return files
-
-
-@pytest.mark.parametrize("name", ["example", "every layer"])
-def test_onnxruntime_gives_the_same_numbers_at_other_sizes(
-    exported: dict[str, tuple[nn.Module, Path]], name: str
-) -> None:
-    net, path = exported[name]
-    channels = NETWORKS[name][1][1]
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+def test_onnxruntime_gives_the_same_numbers_at_other_sizes(exported: Exported) -> None:
+    session = onnxruntime.InferenceSession(exported.path, providers=["CPUExecutionProvider"])
     for batch, height, width in [(1, 16, 16), (3, 24, 18), (2, 19, 36)]:
-        x = torch.randn(batch, channels, height, width)
+        x = torch.randn(batch, 2, height, width)
         y = [torch.from_numpy(np.asarray(a)) for a in session.run(None, {"input": x.numpy()})]
-        assert_same(y, outputs(net.eval(), x))
+        assert_same(y, outputs(exported.net, x))
 
 
-@pytest.mark.parametrize("name", ["example", "every layer"])
-def test_onnx_files_are_clean(exported: dict[str, tuple[nn.Module, Path]], name: str) -> None:
-    net, path = exported[name]
-    model = onnx.load(path)
+def test_onnx_files_are_clean(exported: Exported) -> None:
+    content = exported.path.read_bytes()
+    model = onnx.load(exported.path)
     onnx.checker.check_model(model, full_check=True)
     operations = {node.op_type for node in model.graph.node}
     assert not {op for op in operations if "Sequence" in op or op in ("If", "Loop", "Scan")}
     dimensions = model.graph.input[0].type.tensor_type.shape.dim
-    assert [d.dim_param or d.dim_value for d in dimensions] == [
-        "batch",
-        NETWORKS[name][1][1],
-        "height",
-        "width",
-    ]
-    names = [output.name for output in model.graph.output]
-    assert names == (["output"] if name == "example" else ["output0", "output1"])
+    assert [d.dim_param or d.dim_value for d in dimensions] == ["batch", 2, "height", "width"]
+    assert [output.name for output in model.graph.output] == ["output0", "output1"]
     # Kernels and folded norms are in the file; the filters that they are made of are not.
     stored = sum(np.prod(value.dims, dtype=int) for value in model.graph.initializer)
-    frozen = hnets.freeze(net)
+    frozen = hnets.freeze(exported.net)
     needed = sum(m.weight.numel() for m in frozen.modules() if isinstance(m, nn.Conv2d))
     assert needed < stored < needed + 1000
     # No stack traces, which would carry the folders of the machine that exported it.
-    assert b"site-packages" not in path.read_bytes()
-    assert str(Path(__file__).parent).encode() not in path.read_bytes()
+    assert b"site-packages" not in content
+    assert str(Path(__file__).parent).encode() not in content
 
 
 def test_exporting_is_quiet(
