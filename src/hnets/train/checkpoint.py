@@ -1,21 +1,24 @@
-"""Checkpoints: one safetensors file that is whole at every moment, and never a pickle."""
+"""Checkpoints: one sealed safetensors file that is whole at every moment, and never a pickle."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from hnets.errors import InputError
 from hnets.files import replacing
+from hnets.train.recipe import Recipe
 
 __all__ = ["FILE", "Checkpoint", "CheckpointError", "Row", "exists", "kept", "load", "save"]
 
 FILE = "checkpoint.safetensors"
-FORMAT = "hnets-checkpoint-1"
+FORMAT = "hnets-checkpoint-2"
 
 Row = dict[str, float]
 """What the log says about one epoch."""
@@ -29,7 +32,7 @@ class CheckpointError(InputError):
 class Checkpoint:
     """A run at the end of an epoch."""
 
-    recipe: dict[str, Any]
+    recipe: Recipe
     seed: int
     history: list[Row]
     """One row per epoch that has ended."""
@@ -40,54 +43,72 @@ class Checkpoint:
 
 def save(checkpoint: Checkpoint, folder: Path) -> None:
     """Replace the folder's checkpoint by this one."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
+    from safetensors.torch import save as to_bytes
 
-    values = {
-        "format": FORMAT,
-        "recipe": json.dumps(checkpoint.recipe),
-        "seed": str(checkpoint.seed),
-        "history": json.dumps(checkpoint.history),
-        "seconds": repr(checkpoint.seconds),
-    }
-    tensors = {name: value.detach().cpu().clone() for name, value in checkpoint.state.items()}
+    state = {name: value.detach().cpu().clone() for name, value in checkpoint.state.items()}
+    facts = {"seed": checkpoint.seed, "seconds": checkpoint.seconds, "history": checkpoint.history}
+    text = json.dumps({"recipe": checkpoint.recipe.to_dict(), **facts})
+    header = {"format": FORMAT, "run": text, "sha256": _seal(text, state)}
     with replacing(folder / FILE) as part:
-        try:
-            save_file(tensors, part, metadata=values)
-        except SafetensorError as error:  # its own name for a full disk
-            raise OSError(None, " ".join(str(error).split()), str(folder / FILE)) from None
+        part.write_bytes(to_bytes(state, header))
 
 
 def load(folder: Path) -> Checkpoint:
-    """The folder's checkpoint."""
+    """The folder's checkpoint, if every bit of it is as it was saved."""
     from safetensors import SafetensorError, safe_open
 
     path = folder / FILE
     try:
         with safe_open(path, framework="pt") as file:
-            values = file.metadata() or {}
+            header = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if values.get("format") != FORMAT:
-            raise CheckpointError(
-                f"{path} is not a checkpoint of a training run; expected the format {FORMAT}, got "
-                f"{values.get('format')}"
-            )
-        return Checkpoint(
-            json.loads(values["recipe"]),
-            int(values["seed"]),
-            json.loads(values["history"]),
-            float(values["seconds"]),
-            state,
-        )
+        if header.get("format") != FORMAT:
+            raise ValueError(f"expected the format {FORMAT}, got {header.get('format')}")
+        if header["sha256"] != _seal(header["run"], state):
+            raise ValueError("its SHA-256 is not that of its content")
+        facts = json.loads(header["run"])
+        recipe, (seed, seconds) = Recipe.from_dict(facts["recipe"]), _numbers(facts)
+        return Checkpoint(recipe, seed, _history(facts["history"], recipe), seconds, state)
     except FileNotFoundError:
         raise CheckpointError(
             f"there is no checkpoint in {folder}: start without --resume"
         ) from None
-    except (SafetensorError, KeyError, OSError, json.JSONDecodeError) as error:
-        reason = " ".join(str(error).split())
+    except (SafetensorError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path} is damaged ({reason}); delete it and start again without --resume"
+            f"{path} is damaged ({' '.join(str(error).split())}); delete it and start again "
+            "without --resume"
         ) from None
+
+
+def _seal(text: str, state: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of a checkpoint's facts and tensors, their names, types and shapes included."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(state):
+        value = state[name].contiguous()
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _numbers(facts: Mapping[str, object]) -> tuple[int, float]:
+    seed, seconds = facts["seed"], facts["seconds"]
+    if type(seed) is not int or not 0 <= seed < 2**32:
+        raise ValueError(f"expected a seed below 2^32, got {seed!r}")
+    if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise ValueError(f"expected seconds from 0 up, got {seconds!r}")
+    return seed, seconds
+
+
+def _history(rows: object, recipe: Recipe) -> list[Row]:
+    needed = {"epoch", "rate", "loss", "images_per_second", "seconds"}
+    needed |= {"val_error", "val_loss"} if recipe.data.val else set()
+    if not isinstance(rows, list) or len(rows) > recipe.training.epochs:
+        raise ValueError(f"expected a history of at most {recipe.training.epochs} epochs")
+    for epoch, row in enumerate(rows, start=1):
+        numbers = isinstance(row, dict) and all(type(v) in (int, float) for v in row.values())
+        if not numbers or not needed <= row.keys() or row["epoch"] != epoch:
+            raise ValueError(f"expected the numbers of epoch {epoch} in its history, got {row!r}")
+    return rows
 
 
 def exists(folder: Path) -> bool:

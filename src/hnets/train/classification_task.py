@@ -15,12 +15,19 @@ from hnets.data import Dataset
 from hnets.functional import rotate_pixels
 from hnets.train.augment import augment, draw
 from hnets.train.recipe import Augment, Recipe
-from hnets.train.task import Errors, shuffled
 
-__all__ = ["Classification", "errors"]
+__all__ = ["Classification", "Errors", "errors", "shuffled"]
 
 PORTION = 1000 * 28 * 28
 """Pixels of the images that are classified at a time."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How a network does on a set: an error in percent, and its loss."""
+
+    error: float
+    loss: float
 
 
 @dataclass(frozen=True)
@@ -106,3 +113,13 @@ def errors(model: nn.Module, images: Tensor, labels: Tensor, views: int = 1) -> 
 
 def _portion(images: Tensor) -> int:
     return max(1, PORTION // (images.shape[2] * images.shape[3]))
+
+
+def shuffled(images: Tensor, most: int) -> Iterator[Tensor]:
+    """All images, in portions of nearly equal size, each a random sample of them.
+
+    Sets are often sorted by class, and statistics would miss the variance between portions.
+    """
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    for rows in order.tensor_split(math.ceil(len(images) / most)):
+        yield images[rows.to(images.device)]

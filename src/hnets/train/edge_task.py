@@ -19,10 +19,10 @@ from hnets.data import EdgeSet
 from hnets.errors import InputError
 from hnets.models._hdsn import EdgeNetwork
 from hnets.train import augment
+from hnets.train.classification_task import Classification, Errors, shuffled
 from hnets.train.recipe import Augment, Edges, Recipe
-from hnets.train.task import Errors, shuffled
 
-__all__ = ["EdgeDetection", "consensus", "edge_loss", "tolerant_error"]
+__all__ = ["EdgeDetection", "Task", "consensus", "edge_loss", "tolerant_error"]
 
 PORTION = 10
 """Photographs that are looked at at a time."""
@@ -101,6 +101,10 @@ class EdgeDetection:
             hits.add(logits[:, -1:].sigmoid(), (labels == ON).float())
         model.train(before)
         return Errors(hits.error(), float(loss) / len(self))
+
+
+Task = Classification | EdgeDetection
+"""The examples of one split, on the device, and what a network is to do with them."""
 
 
 def _network(model: nn.Module) -> EdgeNetwork:

@@ -39,13 +39,15 @@ def train(
     groups = [list(runs)] if together else [[run] for run in runs]
     results, diverged = list[Result](), list[Diverged]()
     try:
+        for run in runs if team.leads else ():
+            run.open()
         for group in groups:
             ended, errors = _train_group(group, team, watch)
             results += ended
             diverged += errors
     finally:
         for run in runs:
-            run.learner = None
+            run.close()
     if diverged:
         first = diverged[0]
         first.runs, first.results = [error.runs[0] for error in diverged], results
@@ -62,8 +64,6 @@ def _train_group(
         _set_precision(run.recipe, team)
         if team.device.type == "cuda" and team.size == 1 and run.epochs_left:
             learner.capture()
-        if team.leads:
-            run.open_log()
         if run.history and watch is not None:
             watch(run, run.history[-1])
     diverged = list[Diverged]()
@@ -87,9 +87,6 @@ def _train_group(
             else:
                 if watch is not None:
                     watch(run, run.history[-1])
-    for run in group:
-        if run.log is not None:
-            run.log.close()
     results = [
         Result(run, learner.evaluated.eval(), run.history, run.seconds) for run, learner in pairs
     ]

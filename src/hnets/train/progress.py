@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -70,39 +71,40 @@ def _describe(run: Run, row: Row, wide: bool = True) -> str:
 class Log:
     """The epochs of one run as ``log.csv`` and, where tensorboard is installed, as its events.
 
-    Epochs that an interrupted run logged after its last checkpoint are removed.
+    Both are written anew at the start: epochs after a killed run's checkpoint are dropped. Rows are
+    written at once and without a thread of tensorboard's, so that a full disk is an error here.
     """
 
-    def __init__(self, folder: Path, history: Sequence[Mapping[str, float]]) -> None:
-        self._path, self._empty = folder / "log.csv", True
-        self._events: Any = None
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path.unlink(missing_ok=True)
+    def __init__(self, folder: Path, history: Sequence[Row]) -> None:
+        self._csv, events = folder / "log.csv", folder / "events"
+        self._events = events / f"events.out.tfevents.{int(time.time())}.{os.getpid()}"
+        for old in (self._csv, *events.glob("events.out.tfevents.*")):
+            old.unlink(missing_ok=True)
         for row in history:
-            self._append(row)
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        """Write one epoch."""
+        first = not self._csv.exists()
+        with self._csv.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(row))
+            if first:
+                writer.writeheader()
+            writer.writerow(row)
         try:
-            from torch.utils.tensorboard import SummaryWriter
+            from tensorboard.compat.proto.event_pb2 import Event
+            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.summary.writer.record_writer import RecordWriter
         except ImportError:
             return
-        self._events = SummaryWriter(folder / "events", purge_step=len(history) + 1)
-
-    def add(self, row: Mapping[str, float]) -> None:
-        """Write one epoch."""
-        self._append(row)
-        if self._events is not None:
-            for name, value in row.items():
-                if name != "epoch":
-                    self._events.add_scalar(name, value, int(row["epoch"]))
-
-    def close(self) -> None:
-        """Finish the events."""
-        if self._events is not None:
-            self._events.close()
-
-    def _append(self, row: Mapping[str, float]) -> None:
-        with self._path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=list(row))
-            if self._empty:
-                writer.writeheader()
-                self._empty = False
-            writer.writerow(row)
+        values = [
+            Summary.Value(tag=name, simple_value=value)
+            for name, value in row.items()
+            if name != "epoch"
+        ]
+        event = Event(wall_time=time.time(), step=int(row["epoch"]), summary=Summary(value=values))
+        events = [event] if not first else [Event(file_version="brain.Event:2"), event]
+        self._events.parent.mkdir(exist_ok=True)
+        with self._events.open("ab") as stream:
+            for one in events:
+                RecordWriter(stream).write(one.SerializeToString())

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,27 +21,12 @@ from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.models import save
 from hnets.models._weights import WEIGHTS
+from hnets.train.checkpoint import Row
+from hnets.train.classification_task import Errors
 from hnets.train.distributed import Team
+from hnets.train.run import RESULT, Run, writing
 
-if TYPE_CHECKING:
-    from hnets.train.checkpoint import Row
-    from hnets.train.run import Run
-    from hnets.train.task import Errors
-
-__all__ = [
-    "RESULT",
-    "WEIGHTS",
-    "Diverged",
-    "Result",
-    "commit",
-    "mean_and_spread",
-    "report",
-    "summarise",
-    "versions",
-    "write_json",
-]
-
-RESULT = "result.json"
+__all__ = ["WEIGHTS", "Diverged", "Result", "mean_and_spread", "report", "summarise", "write_json"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +69,8 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
     run = results[0].run
     for result in results:
         if result.run.folder is not None and team.leads:
-            save(result.model, result.run.folder / WEIGHTS)
+            with writing(result.run.folder):
+                save(result.model, result.run.folder / WEIGHTS)
     seeds: list[dict[str, Any]] = [
         {
             "seed": result.run.seed,
@@ -110,7 +96,8 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
         },
     }
     if team.leads and out is not None:
-        write_json(content, out / RESULT)
+        with writing(run.folder or out):
+            write_json(content, out / RESULT)
     return content
 
 

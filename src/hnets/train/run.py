@@ -6,10 +6,11 @@ import copy
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import nn
@@ -17,18 +18,17 @@ from torch import nn
 from hnets import data
 from hnets.data import Dataset, EdgeSet
 from hnets.errors import InputError
+from hnets.files import replacing
 from hnets.models import create_model
 from hnets.train import checkpoint
 from hnets.train._strict import expect
 from hnets.train.checkpoint import Row
 from hnets.train.classification_task import Classification
 from hnets.train.distributed import Team
-from hnets.train.edge_task import EdgeDetection
+from hnets.train.edge_task import EdgeDetection, Task
 from hnets.train.progress import Log
 from hnets.train.recipe import Data, Recipe, first_difference, read_recipe
-from hnets.train.result import RESULT, write_json
 from hnets.train.step import Learner
-from hnets.train.task import Task
 
 __all__ = [
     "Loaded",
@@ -36,14 +36,13 @@ __all__ = [
     "Unwritable",
     "Watch",
     "begin",
-    "build",
     "load",
     "prepare",
     "remember",
     "seeds_of",
 ]
 
-RUNS = Path("runs")
+RUNS, RESULT = Path("runs"), "result.json"
 FILE = "run.json"
 """In the folder of the seeds of a recipe: what `hnets train --resume` needs to go on."""
 FREE = ("title", "data.test", "training.save_every", "evaluation.views", "search")
@@ -55,6 +54,18 @@ Loaded = dict[tuple[Data, str], tuple[Dataset | EdgeSet, Dataset | EdgeSet]]
 
 class Unwritable(InputError):
     """The folder of a run cannot be written to."""
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Say in one line which file of a run could not be written, and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise Unwritable(
+            f"{error.filename or folder} could not be written ({error.strerror or error}); "
+            f"{checkpoint.kept(folder)}: make room, then go on with --resume"
+        ) from None
 
 
 @dataclass(eq=False)
@@ -78,7 +89,8 @@ class Run:
     """By split: what is learned from it, on the device."""
     learner: Learner | None = field(default=None, init=False, repr=False)
     """The network while it learns; None before `prepare` and after the last epoch."""
-    log: Log | None = field(default=None, init=False, repr=False)
+    _log: Log | None = field(default=None, init=False, repr=False)
+    _lock: IO[str] | None = field(default=None, init=False, repr=False)
     _saved: float = field(default=0.0, init=False, repr=False)
 
     @property
@@ -86,39 +98,58 @@ class Run:
         """How many epochs there are still to train."""
         return self.recipe.training.epochs - len(self.history)
 
-    def open_log(self) -> None:
-        """Begin to write to the folder; what a killed run logged after its checkpoint is lost."""
+    def open(self) -> None:
+        """Begin to write to the folder, which no other process may do until `close`."""
+        if self.folder is None:
+            return
         self._saved = time.monotonic()
-        if self.folder is not None:
-            self.log = Log(self.folder, self.history)
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder / ".lock").open("w")
+            self._take_lock(self._lock)
+            self._log = Log(self.folder, self.history)
+
+    def _take_lock(self, file: IO[str]) -> None:
+        """Hold a lock that the system releases when the process ends, however it ends."""
+        try:
+            import fcntl
+        except ImportError:  # there is none on Windows
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{self.folder} is in use by another training: wait for its end, or name another "
+                "folder with --out"
+            ) from None
+
+    def close(self) -> None:
+        """Let others write to the folder, and let go of the network that learned."""
+        if self._lock is not None:
+            self._lock.close()
+        self.learner = self._lock = self._log = None
 
     def save(self, learner: Learner) -> None:
         """Write the last epoch to the log and, if one is due, a checkpoint before it."""
-        if self.log is None or self.folder is None:
+        if self._log is None or self.folder is None:
             return
-        try:
+        with writing(self.folder):
             due = time.monotonic() - self._saved >= self.recipe.training.save_every
             if due or not self.epochs_left:
-                recipe, state = self.recipe.to_dict(), learner.state()
-                now = checkpoint.Checkpoint(recipe, self.seed, self.history, self.seconds, state)
+                state = learner.state()
+                now = checkpoint.Checkpoint(
+                    self.recipe, self.seed, self.history, self.seconds, state
+                )
                 checkpoint.save(now, self.folder)
                 self._saved = time.monotonic()
-            self.log.add(self.history[-1])
-        except OSError as error:
-            raise Unwritable(
-                f"epoch {len(self.history)} could not be written to {self.folder} "
-                f"({error.strerror or error}); {checkpoint.kept(self.folder)}: make room, then go "
-                "on with --resume"
-            ) from None
+            self._log.add(self.history[-1])
 
     def restore(self, learner: Learner) -> None:
         """Go on from the folder's checkpoint, if it has one: a kill may come before the first."""
         if self.folder is None or not checkpoint.exists(self.folder):
             return
         saved = checkpoint.load(self.folder)
-        # Keys that did not exist yet when it was begun had their defaults.
-        before = Recipe.from_dict(saved.recipe).to_dict()
-        if difference := first_difference(before, self.recipe.to_dict(), FREE):
+        if difference := first_difference(saved.recipe.to_dict(), self.recipe.to_dict(), FREE):
             key, old, new = difference
             raise checkpoint.CheckpointError(
                 f"the checkpoint in {self.folder} was made with {key} = {old!r}, and the recipe "
@@ -169,7 +200,7 @@ def begin(
     name = Path(recipe).stem
     folder = out or RUNS / name
     runs = seeds_of(read_recipe(recipe, changes), seeds, folder, name)
-    begun = any(run.folder and checkpoint.exists(run.folder) for run in runs)
+    begun = any(run.folder and (run.folder / checkpoint.FILE).exists() for run in runs)
     if not resume and (begun or (folder / RESULT).exists()):
         raise InputError(
             f"{folder} already holds a run of {name}: add --resume to go on with it, or name "
@@ -182,7 +213,8 @@ def remember(runs: Sequence[Run], folder: Path) -> None:
     """Write down what `begin` needs to find the runs of a folder again."""
     first = runs[0]
     values = {"name": first.name, "recipe": first.recipe.to_dict(), "seeds": len(runs)}
-    write_json(values, folder / FILE)
+    with writing(folder), replacing(folder / FILE) as part:
+        part.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
 def _read(folder: Path) -> list[Run]:
@@ -237,7 +269,9 @@ def prepare(
                 run.data[split], on_device = loaded[recipe.data, split]
                 run.tasks[split] = _task(recipe, on_device)
         run.data, run.tasks = first.data, first.tasks
-        task = run.tasks[recipe.data.train]
+        task, batch = run.tasks[recipe.data.train], recipe.training.batch
+        most = f"at most the {len(task)} images of {recipe.data.name} {recipe.data.train}"
+        expect(batch <= len(task), "training.batch", most, batch)
         learner = Learner(build(recipe, run.seed, task), task, recipe, run.seed, team)
         if first is run:
             _try(learner.model, task, recipe)

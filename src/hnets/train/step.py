@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from hnets.train.distributed import Team, synchronise
+from hnets.train.edge_task import Task
 from hnets.train.recipe import Recipe
-from hnets.train.task import Task
 
 __all__ = ["Learner", "recompute_statistics"]
 
@@ -26,15 +26,7 @@ WARM_UP = 3
 
 
 class Learner:
-    """A model with its optimiser and, if the recipe has one, the running mean of its weights.
-
-    Args:
-        model: the network, on the CPU.
-        task: the training data and the loss.
-        recipe: rates, batch size and the rest.
-        seed: of this run.
-        team: the processes that train together.
-    """
+    """A model with its optimiser and, if the recipe has one, the running mean of its weights."""
 
     def __init__(self, model: nn.Module, task: Task, recipe: Recipe, seed: int, team: Team) -> None:
         self.task, self.recipe, self.seed, self.team = task, recipe, seed, team

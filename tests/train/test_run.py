@@ -1,0 +1,116 @@
+"""Runs: what is wrong with a recipe, its data or its folder is said before any work."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from commands import Command
+from hnets.errors import InputError
+from hnets.train import Recipe, Run, Team, Unwritable, prepare, train
+from hnets.train.recipe import to_toml
+
+TEAM = Team(0, 1, torch.device("cpu"))
+Recipes = Callable[..., Recipe]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model.name": "hnet_mnits"}, "no model is called 'hnet_mnits'; did you mean 'hnet_mn"),
+        ({"model.options": {"width": 3}}, r"\[model\] .*z2cnn has no option 'width'; there is"),
+        ({"model.options.num_classes": 5}, "num_classes: expected 2, as the data say, got 5"),
+        ({"data.name": "rotmnist-x"}, "there is no data set or folder 'rotmnist-x'"),
+        ({"data.train": "trian"}, "there is no split 'trian'"),
+        ({"data.test": "tset"}, "there is no split 'tset'"),
+        ({"data.limit": 10**6}, "data.limit: expected at most the 46 images of .*, got 1000000"),
+        ({"training.batch": 47}, "training.batch: expected at most the 46 images of .*, got 47"),
+        ({"training.batch": 10**30}, "training.batch: expected at most the 46 images"),
+        (
+            {"training.batch": 1, "model.name": "hnet_fourier_tiny"},
+            "batches of 1 with images of 1×28×28: .* more",
+        ),
+        (
+            {"data.size": 2, "model.name": "hnet_fourier_tiny"},
+            "with images of 1×2×2: .* too small",
+        ),
+    ],
+)
+def test_what_a_recipe_asks_for_has_to_exist_and_to_fit(
+    tiny: Recipes, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        prepare([Run(tiny().replace(changes), 1)], TEAM)
+    assert "\n" not in str(caught.value)
+
+
+def test_runs_of_one_recipe_share_data_that_are_loaded_once(
+    tiny: Recipes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hnets import data
+
+    loaded, load = list[str](), data.load
+    monkeypatch.setattr(
+        data, "load", lambda name, split, **rest: loaded.append(split) or load(name, split, **rest)
+    )
+    recipe = tiny(data__test="test", training__epochs=1)
+    first, second = Run(recipe, 1), Run(recipe, 2)
+    prepare([first, second], TEAM)
+    assert loaded == ["train", "val", "test"]
+    assert first.tasks["train"] is second.tasks["train"]
+    results = train([first, second], TEAM)
+    assert {split for one in results for split in one.evaluate()} == {"train", "val", "test"}
+    assert loaded == ["train", "val", "test"]
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "message"),
+    [
+        ("nowhere", "cpu", "there is no data set or folder 'nowhere'"),
+        ("digits-r", "tpu", "expected a device such as cpu or cuda, got 'tpu'"),
+    ],
+)
+def test_a_recipe_that_cannot_start_leaves_no_folder(
+    tmp_path: Path,
+    name: str,
+    device: str,
+    message: str,
+    tiny: Recipes,
+    hnets_command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(to_toml(tiny(data__name=name)))
+    done = hnets_command("train", "mine.toml", "--device", device)
+    assert done.code == 2
+    assert message in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+def test_folders_that_cannot_be_written_to_or_resumed(
+    tmp_path: Path, tiny: Recipes, hnets_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = tiny(training__epochs=1)
+    Path("mine.toml").write_text(to_toml(recipe))
+    Path("taken").write_text("")
+    done = hnets_command("train", "mine.toml", "--out", "taken", "--device", "cpu")
+    assert done.code == 2
+    assert "expected a folder to write to, got 'taken'" in done.err
+    with pytest.raises(Unwritable, match=r"taken/run.* could not be written"):
+        train([Run(recipe, 1, Path("taken/run"))], TEAM)
+    assert "there is no run in runs/ to go on with" in hnets_command("train", "--resume").err
+    done = hnets_command("train", "--resume", "--out", "elsewhere")
+    assert "elsewhere holds no run to go on with" in done.err
+    Path("runs/old").mkdir(parents=True)
+    Path("runs/old/run.json").write_text('{"name": 3}')
+    done = hnets_command("train", "--resume")
+    assert done.code == 2
+    assert "runs/old/run.json is damaged" in done.err
+
+
+def test_the_support_vector_machine_is_no_training(hnets_command: Command) -> None:
+    done = hnets_command("train", "rotmnist-r-svm")
+    assert done.code == 2
+    assert "fitted by hnets reproduce table1 --train --rows rotmnist-r-svm" in done.err

@@ -1,0 +1,127 @@
+"""One network while it learns: its batches, rates, running means and statistics."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from hnets import nn as hnn
+from hnets.models import create_model
+from hnets.train import Recipe, Run, Team, train
+from hnets.train.classification_task import Classification
+from hnets.train.step import Learner, recompute_statistics
+
+TEAM = Team(0, 1, torch.device("cpu"))
+
+
+def learner(recipe: Recipe) -> Learner:
+    torch.manual_seed(1)
+    images, labels = torch.rand(50, 1, 28, 28), torch.arange(50) % 10
+    return Learner(create_model(recipe.model.name), Classification(images, labels), recipe, 1, TEAM)
+
+
+def test_every_image_is_seen_in_every_epoch_and_all_batches_are_full(
+    tiny: Callable[..., Recipe],
+) -> None:
+    one = learner(tiny())
+    assert one.steps == 3
+    orders = []
+    for epoch in range(2):
+        one.begin_epoch(epoch, [1.0] * 3)
+        orders.append(one._order.clone())
+        assert len(orders[-1]) == 69
+        assert set(orders[-1].tolist()) == set(range(50))
+    assert not torch.equal(*orders)
+
+
+def test_the_rate_of_every_step_is_that_of_the_schedule(tiny: Callable[..., Recipe]) -> None:
+    """With Adam's first step each weight moves by the rate, whatever the gradient."""
+    one = learner(tiny(optimiser__rate=0.5, optimiser__eps=1e-30))
+    bias = one.model.get_parameter("layers.0.0.bias")
+    one.begin_epoch(0, [0.01, 0.0, 0.03])
+    before = bias.detach().clone()
+    one.step()
+    moved = (bias.detach() - before).abs()
+    torch.testing.assert_close(moved[moved > 0], torch.full_like(moved[moved > 0], 0.005))
+    before = bias.detach().clone()
+    one.step()
+    assert torch.equal(bias.detach(), before), "the rate of the second step is 0"
+    one.step()
+    assert not torch.equal(bias.detach(), before)
+
+
+def test_phases_have_a_rate_of_their_own_and_no_decay(tiny: Callable[..., Recipe]) -> None:
+    recipe = tiny(
+        model__name="hnet_mnist",
+        optimiser__phase_rate=7.8,
+        optimiser__weight_decay=0.5,
+        optimiser__rate=0.01,
+    )
+    one = learner(recipe)
+    phase = one.model.get_parameter("layers.0.0.filters.phase.0")
+    radial = one.model.get_parameter("layers.0.0.filters.radial.0")
+    before, weight = phase.detach().clone(), radial.detach().clone()
+    one.begin_epoch(0, [1.0] * one.steps)
+    one.step()
+    moved = (phase.detach() - before).abs()
+    torch.testing.assert_close(moved, torch.full_like(moved, 0.078), rtol=1e-2, atol=0)
+    step = radial.detach() - weight * (1 - 0.01 * 0.5)
+    torch.testing.assert_close(step.abs(), torch.full_like(step, 0.01), rtol=2e-2, atol=0)
+
+
+def test_the_running_mean_follows_the_weights_and_is_what_is_evaluated(
+    tiny: Callable[..., Recipe],
+) -> None:
+    one = learner(tiny(training__ema=0.9))
+    assert one.mean is not None
+    assert one.evaluated is one.mean
+    start = {k: v.clone() for k, v in one.mean.state_dict().items()}
+    one.begin_epoch(0, [1.0] * 3)
+    one.step()
+    for name, value in one.mean.state_dict().items():
+        if value.is_floating_point():
+            now = one.model.state_dict()[name]
+            torch.testing.assert_close(value, start[name] + 0.9 * (now - start[name]))
+    assert not any(p.requires_grad for p in one.mean.parameters())
+
+
+def test_statistics_are_recomputed_with_the_last_weights(tiny: Callable[..., Recipe]) -> None:
+    """They are those of the training images, whatever the running means were."""
+    recipe = tiny(
+        training__statistics="recomputed",
+        training__ema=0.9,
+        training__epochs=1,
+        model__name="hnet_mnist",
+        data__size=12,
+    )
+    (one,) = train([Run(recipe, 1)], TEAM)
+    norms = [part for part in one.model.modules() if isinstance(part, hnn.HBatchNorm2d)]
+    before = [norm.running_mean.clone() for norm in norms]
+    for norm in norms:
+        nn.init.uniform_(norm.running_mean)
+    recompute_statistics(one.model, one.run.tasks["train"].inputs())
+    assert len(norms) == 3
+    for norm, mean in zip(norms, before, strict=True):
+        torch.testing.assert_close(norm.running_mean, mean)
+        assert norm.momentum == 0.1
+    assert not any(part.training for part in one.model.modules())
+
+
+def test_statistics_are_those_of_all_images_however_they_are_sorted() -> None:
+    """Of 1,001, which leave one over, with two classes far apart, one after the other."""
+    images = torch.randn(1001, 1, 28, 28)
+    images[:500] += 5
+    images[500:] -= 5
+    norm = nn.BatchNorm2d(1)
+    recompute_statistics(norm, Classification(images, torch.zeros(1001).long()).inputs())
+    torch.testing.assert_close(norm.running_var, images.var()[None], rtol=1e-2, atol=0)
+    torch.testing.assert_close(norm.running_mean, images.mean()[None], rtol=0, atol=1e-2)
+
+
+def test_a_failed_recomputation_leaves_the_network_as_it_was() -> None:
+    net = nn.Sequential(nn.BatchNorm2d(1, momentum=0.3), nn.Linear(3, 3))
+    with pytest.raises(RuntimeError):
+        recompute_statistics(net, [torch.rand(4, 1, 5, 5)])
+    assert net[0].momentum == 0.3
+    assert net.training
