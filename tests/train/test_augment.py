@@ -1,4 +1,4 @@
-"""Random changes to pictures: what was asked for, in pixels, and no more."""
+"""Random changes to images: what was asked for, in pixels, and no more."""
 
 import math
 
@@ -10,8 +10,8 @@ from hnets.train.classification_task import Classification
 from hnets.train.recipe import Augment
 
 
-def picture() -> torch.Tensor:
-    """A smooth blob off the centre of a picture that is wider than high."""
+def blob() -> torch.Tensor:
+    """A smooth blob off the centre of an image that is wider than high."""
     y, x = torch.meshgrid(torch.arange(24.0), torch.arange(36.0), indexing="ij")
     return (-((x - 21) ** 2 + (y - 9) ** 2) / 8).exp()[None, None]
 
@@ -32,7 +32,7 @@ def drawn(recipe: Augment, count: int = 64) -> torch.Tensor:
 
 
 def test_a_turn_keeps_the_distance_from_the_middle_in_pixels() -> None:
-    image = picture()
+    image = blob()
     radius = math.hypot(*centre(image))
     angles = []
     for matrix in drawn(Augment(rotate=180.0)):
@@ -44,7 +44,7 @@ def test_a_turn_keeps_the_distance_from_the_middle_in_pixels() -> None:
 
 
 def test_small_turns_shifts_and_zooms_stay_within_what_was_asked() -> None:
-    image = picture()
+    image = blob()
     x, y = centre(image)
     for matrix in drawn(Augment(shift=3.0), 16):
         moved_x, moved_y = centre(augment(image, matrix[None]))
@@ -62,7 +62,7 @@ def test_bends_are_as_long_as_was_asked_and_smooth() -> None:
     pixels = torch.tensor([18.0, 12.0])[:, None]
     steps = pixels * rows[:, PLAIN:].unflatten(1, (2, -1))
     assert float(steps.square().sum(1).sqrt().mean()) == pytest.approx(0.8, rel=0.05)
-    image = picture()
+    image = blob()
     bent = augment(image, rows[:1])
     assert 0.005 < float((bent - image).abs().mean()) < 0.2
     assert float(bent.sum()) == pytest.approx(float(image.sum()), rel=0.2)
@@ -75,7 +75,7 @@ def test_bends_are_as_long_as_was_asked_and_smooth() -> None:
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_what_is_changed_can_keep_its_centre_of_mass(mirrored: bool) -> None:
-    image = picture()
+    image = blob()
     before = torch.tensor(centre(image), dtype=torch.float64)
     strong = Augment(rotate=180.0, zoom=0.2, shear=0.2, elastic=0.8, flip=mirrored)
     pixels = torch.tensor([36.0, 24.0], dtype=torch.float64)
@@ -92,7 +92,7 @@ def test_what_is_changed_can_keep_its_centre_of_mass(mirrored: bool) -> None:
     assert augment(torch.zeros(1, 1, 24, 36), drawn(strong)[:1], True).abs().max() == 0
 
 
-def test_a_network_learns_from_pictures_that_kept_their_centre() -> None:
+def test_a_network_learns_from_images_that_kept_their_centre() -> None:
     seen = []
 
     def remember(x: torch.Tensor) -> torch.Tensor:
@@ -101,9 +101,9 @@ def test_a_network_learns_from_pictures_that_kept_their_centre() -> None:
 
     for keep in (False, True):
         recipe = Augment(elastic=1.0, keep_centre=keep)
-        task = Classification(picture(), torch.tensor([3]), augment=recipe)
+        task = Classification(blob(), torch.tensor([3]), augment=recipe)
         changes = task.draw(torch.Generator().manual_seed(0))
         task.loss(remember, torch.tensor([0]), changes)
-    was = centre(picture())
+    was = centre(blob())
     moved, kept = (math.dist(centre(x), was) for x in seen)
     assert kept < 0.2 * moved

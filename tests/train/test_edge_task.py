@@ -1,4 +1,4 @@
-"""Boundaries to train on: the data, what is taught at a pixel, the loss, and that it is learned."""
+"""Edges to train on: the data, what is taught at a pixel, the loss, and that it is learned."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ COLUMNS = (100, 101, 104)
 def put(root: Path, split: str, name: str, upright: bool = False) -> None:
     """A photograph of BSDS500's size, dark and light, and a line for each of three people."""
     height, width = (481, 321) if upright else (321, 481)
-    picture = np.zeros((height, width, 3), np.uint8)
-    picture[:, COLUMNS[0] :] = 200
+    image = np.zeros((height, width, 3), np.uint8)
+    image[:, COLUMNS[0] :] = 200
     truth = np.empty((1, len(COLUMNS)), object)
     for k, column in enumerate(COLUMNS):
         drawn = np.zeros((height, width), np.uint8)
@@ -49,7 +49,7 @@ def put(root: Path, split: str, name: str, upright: bool = False) -> None:
     folders = [root / "BSDS500/data" / kind / split for kind in ("images", "groundTruth")]
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(picture).save(folders[0] / f"{name}.jpg", quality=95)
+    Image.fromarray(image).save(folders[0] / f"{name}.jpg", quality=95)
     savemat(folders[1] / f"{name}.mat", {"groundTruth": truth})
 
 
@@ -195,9 +195,9 @@ def test_the_exponent_and_the_colours_change_as_drawn() -> None:
     assert 1.18 < gains.max() <= 1.2 + 1e-6
     from hnets.train.augment import augment
 
-    picture = torch.full((1, 3, 4, 4), 0.25)
-    shown = augment(picture, changes[:1])
-    expected = (0.25 ** gamma[0] * gains[0])[None, :, None, None].expand_as(picture)
+    image = torch.full((1, 3, 4, 4), 0.25)
+    shown = augment(image, changes[:1])
+    expected = (0.25 ** gamma[0] * gains[0])[None, :, None, None].expand_as(image)
     torch.testing.assert_close(shown[..., 1:3, 1:3], expected[..., 1:3, 1:3], atol=1e-5, rtol=0)
 
 
@@ -222,7 +222,7 @@ def _recipe(model: str = "hdsn", **edges: object) -> Recipe:
             "augment": {"flip": True, "gamma": 0.5},
             "edges": edges,
             "optimiser": {"rate": 0.01},
-            "training": {"batch": 4},
+            "training": {"batch": 2},
         }
     )
 
@@ -237,7 +237,7 @@ def test_squares_are_learned(model: str) -> None:
         images[n, :, top : top + 12, left : left + 14] += 100
         labels[n, top : top + 12, left : left + 14] = ON
         labels[n, top + 1 : top + 11, left + 1 : left + 13] = 0
-    recipe = _recipe(model)
+    recipe = _recipe(model).replace({"training.batch": 4})
     task = EdgeDetection(images, labels, recipe.edges, recipe.augment)
     one = Learner(create_model(model), task, recipe, 1, CPU)
     losses = []
@@ -264,7 +264,7 @@ def test_a_recipe_says_what_it_learns_from(small: Path) -> None:
     ("model", "data", "message"),
     [
         ("z2cnn", "bsds500", r"\[model\] expected a network that detects edges.*got a Z2CNN"),
-        ("hdsn", "digits", r"\[model\] hdsn does not fit digits"),
+        ("hdsn", "digits", r"\[model\] for digits: hdsn has no option 'in_chans'"),
     ],
 )
 def test_networks_and_data_that_do_not_fit(

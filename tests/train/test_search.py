@@ -154,7 +154,7 @@ def test_a_folder_without_test_images(hnets_search: Command) -> None:
     )
     code, _, err = hnets_search(f"{arguments} --out out")
     assert code == 2
-    assert "none for test" in err
+    assert "images/test has 0 sub-folders" in err
     assert json.loads(Path("out/search.json").read_text())["trials"][0]["state"] == "done"
     arguments += " --out untested --storage sqlite:///out/search.db --set data.test="
     code, out, err = hnets_search(arguments)
