@@ -2,9 +2,9 @@
 
     HNETS_DATA=… python benchmarks/centring.py
 
-MNIST puts the centre of mass of a digit at pixel (14, 14), but pictures of 28×28 pixels turn about
-(13.5, 13.5): a turned digit is half a pixel off the centre, in a direction that turns with it and
-says which way is up. Here digits that no part of `rotmnist-r` holds are moved before they turn.
+MNIST puts the centre of mass of a digit at pixel (14, 14), but images of 28×28 pixels rotate about
+(13.5, 13.5): a rotated digit is half a pixel off the centre, in a direction that rotates with it
+and says which way is up. Digits that no part of `rotmnist-r` holds are moved before they rotate.
 """
 
 import argparse
@@ -40,21 +40,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--digits", type=int, default=1000)
     parser.add_argument("--model", default="hnet_mnist")
-    given = parser.parse_args()
-    count = given.digits
+    options = parser.parse_args()
+    count = options.digits
     images, classes = mnist.arrays()
     others = np.setdiff1d(np.arange(len(classes)), rotmnist.draw()[0])[:count]
     digits, labels = images[others] / 255, torch.from_numpy(classes[others]).long()
     angles = np.random.default_rng(0).uniform(0, 360, count)
-    net = hnets.freeze(hnets.create_model(given.model, pretrained=True).eval())
+    net = hnets.freeze(hnets.create_model(options.model, pretrained=True).eval())
     print(f"{'centre of mass':>18}  error, %  6 and 9 mixed up")
     for place in PLACES:
-        turned = np.clip(spline.rotate(moved(digits, place), angles), 0, 1)
-        x = torch.from_numpy(turned).float()[:, None]
+        rotated = np.clip(spline.rotate(moved(digits, place), angles), 0, 1)
+        x = torch.from_numpy(rotated).float()[:, None]
         with torch.inference_mode():
-            answers = torch.cat([net(part).argmax(1) for part in x.split(250)])
-        wrong = answers != labels
-        mixed = wrong & torch.isin(answers, torch.tensor([6, 9]))
+            predictions = torch.cat([net(part).argmax(1) for part in x.split(250)])
+        wrong = predictions != labels
+        mixed = wrong & torch.isin(predictions, torch.tensor([6, 9]))
         mixed &= torch.isin(labels, torch.tensor([6, 9]))
         error = 100 * float(wrong.float().mean())
         name = "as in MNIST" if place is None else f"{place[0]:+.1f}, {place[1]:+.1f}"

@@ -1,10 +1,10 @@
-"""How often `hnets digits` reads a picture rightly, and the time beside the paper's network.
+"""How often `hnets digits` reads an image correctly, and the time beside the paper's network.
 
     HNETS_DATA=… python benchmarks/digits.py
 
 Digits of MNIST that no part of `rotmnist-r` holds, drawn large and dark on light, at random angles,
-are found, scaled, centred and reduced as the command does it, and then read by each network. Timed
-is the reading alone, of as many pictures as the command looks at for one: as it is, and 36 turned.
+are located, scaled, centred and reduced as the command does it, and then read by each network. The
+time is that of reading alone, of as many images as the command makes of one: 36 rotations and it.
 """
 
 import argparse
@@ -31,9 +31,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--digits", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
+    options = parser.parse_args()
     images, labels = mnist.arrays()
-    others = np.setdiff1d(np.arange(len(labels)), rotmnist.draw()[0])[: given.digits]
+    others = np.setdiff1d(np.arange(len(labels)), rotmnist.draw()[0])[: options.digits]
     angles = np.random.default_rng(0).uniform(0, 360, len(others))
     seen = [
         as_digit(Image.fromarray(255 - images[i]).resize((280, 280), Image.Resampling.BICUBIC), a)
@@ -42,12 +42,12 @@ def main() -> None:
     right, classifiers = labels[others], {name: DigitClassifier(name) for name in NETWORKS}
     print(f"{'':26}  error, %  6 and 9 mixed up")
     for name, classifier in classifiers.items():
-        answers = classifier.probabilities(seen).argmax(1)
-        wrong = answers != right
-        mixed = wrong & np.isin(answers, (6, 9)) & np.isin(right, (6, 9))
+        predictions = classifier.probabilities(seen).argmax(1)
+        wrong = predictions != right
+        mixed = wrong & np.isin(predictions, (6, 9)) & np.isin(right, (6, 9))
         print(f"{name:26}  {100 * wrong.mean():8.2f}  {mixed.sum():16d}")
     steps = {name: partial(each.probabilities, seen[:ANGLES]) for name, each in classifiers.items()}
-    print(interleaved(steps, rounds=given.rounds, min_time=0.1).table(to=NETWORKS[0]))
+    print(interleaved(steps, rounds=options.rounds, min_time=0.1).table(to=NETWORKS[0]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The boundaries of a 481×321 picture on CPU: the H-DSN against a plain network, and HED.
+"""The edges of a 481×321 image on CPU: the H-DSN against a plain network, and HED.
 
     python benchmarks/edges.py                 # on all cores
     python benchmarks/edges.py --threads 1     # steadier beside other work
@@ -6,8 +6,8 @@
 The plain network has the H-DSN's five stages, with as many real channels and so the same
 multiplications, ReLU, and batch norm folded into the convolutions. It is timed in two forms: as one
 would write it with torch's own mean pooling, resizing and 1×1 convolutions, and on hnets' pyramid
-and side outputs, where only the stages differ. All are timed in turn in one run; ratios are to the
-first form. Above 1 is slower.
+and side outputs, where only the stages differ. All are timed alternately in one run; ratios are to
+the first form. Above 1 is slower.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Plain(OnOurPyramid):
     def halve(self, maps: Tensor) -> Tensor:
         return avg_pool2d(maps, 2, ceil_mode=True)
 
-    def answers(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
+    def forward_head(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
         sides = [conv2d(x, s.weight, s.bias) for s, x in zip(self.sides, features, strict=True)]
         full = [interpolate(side, (height, width), mode="bilinear") for side in sides[1:]]
         maps = torch.cat([sides[0], *full], dim=1)
@@ -76,7 +76,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} CPU threads")
     steps = {name: _inference(net) for name, net in networks.items()}
     times = interleaved(steps, args.rounds, args.min_time)
-    print(f"\nA picture of {WIDTH}x{HEIGHT}\n{times.table(to='plain')}")
+    print(f"\nAn image of {WIDTH}x{HEIGHT}\n{times.table(to='plain')}")
     for other in ("plain", "plain, on our pyramid", "HED, half width", "HED, low"):
         ratio = times.ratios(to=other)["H-DSN, frozen"]
         print(f"H-DSN against {other}: {ratio.median:.3f} ({ratio.lower:.2f}-{ratio.upper:.2f})")
@@ -84,10 +84,10 @@ def main() -> None:
     print(f"target {TARGET}: {'met' if reached <= TARGET else 'missed'}")
     if args.json:
         ratios = times.ratios(to="plain")
-        found = {
+        times_and_ratios = {
             name: {"seconds": times.median(name), "ratio": ratios[name].median} for name in steps
         }
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        args.json.write_text(json.dumps(times_and_ratios, indent=1) + "\n")
 
 
 def _check_multiplications() -> None:
@@ -120,12 +120,12 @@ def _folded(net: EdgeNetwork) -> EdgeNetwork:
 
 
 def _inference(net: nn.Module) -> Step:
-    picture = torch.rand(1, 3, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(0))
+    image = torch.rand(1, 3, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(0))
 
     def infer() -> Tensor:
         with torch.inference_mode():
-            answer: Tensor = net(picture)
-            return answer
+            edges: Tensor = net(image)
+            return edges
 
     return infer
 

@@ -1,4 +1,4 @@
-"""Which way do boundaries run: the phases of the H-DSN beside other ways to tell, against people.
+"""Which way do edges run: the phases of the H-DSN beside other estimates, against people.
 
     HNETS_DATA=... python benchmarks/orientations.py
 
@@ -68,10 +68,10 @@ def main() -> None:
     """Print how far each way is off."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--photos", type=int, default=20)
-    given = parser.parse_args()
+    options = parser.parse_args()
     detector = hnets.EdgeDetector()
-    chosen, found = photos("test"), dict[str, list[Floats]]()
-    for photo in chosen[:: max(1, len(chosen) // given.photos)][: given.photos]:
+    chosen, errors = photos("test"), dict[str, list[Floats]]()
+    for photo in chosen[:: max(1, len(chosen) // options.photos)][: options.photos]:
         image = photo.image()
         strength, angle = detector.oriented(image)
         ways: dict[str, Floats] = {
@@ -86,16 +86,16 @@ def main() -> None:
             place = y[kept].astype(int), x[kept].astype(int)
             for way, read in ways.items():
                 off = np.degrees(read[place] - direction[kept])
-                found.setdefault(way, []).append(np.abs(np.mod(off + 90, 180) - 90))
+                errors.setdefault(way, []).append(np.abs(np.mod(off + 90, 180) - 90))
     print(f"{'degrees off':30s}  median    mean  over 45")
-    for way, parts in found.items():
+    for way, parts in errors.items():
         off = np.concatenate(parts)
         print(f"{way:30s} {np.median(off):7.1f} {off.mean():7.1f} {100 * (off > 45).mean():7.1f} %")
-    first, *others = found
+    first, *others = errors
     for way in others:
-        nearer = np.concatenate(found[first]) < np.concatenate(found[way])
+        nearer = np.concatenate(errors[first]) < np.concatenate(errors[way])
         print(f"{first} nearer than {way}: {100 * nearer.mean():.0f} % of the pixels")
-    print(f"{len(off):,} pixels of {given.photos} photographs")
+    print(f"{len(off):,} pixels of {options.photos} photographs")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python benchmarks/samples.py
 
-An input is turned by its phases alone, so that nothing is resampled, by angles between the samples,
-and the answer is compared with the turned answer. The error is relative to the answer's norm.
+An input is rotated by its phases alone, so that nothing is resampled, by angles between the
+samples, and the output is compared with the rotated output. The error is relative to its norm.
 """
 
 import math
@@ -33,8 +33,8 @@ def error(net: nn.Module, x: Tensor, samples: int) -> float:
     worst, y = 0.0, net(x)
     for part in (0.25, 0.5, 0.75):
         theta = part * 2 * math.pi / samples
-        turned = net(STREAMS.rotate(x, theta))
-        worst = max(worst, float((turned - STREAMS.rotate(y, theta)).norm() / y.norm()))
+        rotated = net(STREAMS.rotate(x, theta))
+        worst = max(worst, float((rotated - STREAMS.rotate(y, theta)).norm() / y.norm()))
     return worst
 
 
@@ -42,13 +42,13 @@ def main() -> None:
     """Print a line for each number of samples."""
     print(f"orders 0 to {ORDERS}, equivariance error of   one layer   {LAYERS} layers")
     for samples in (9, 10, 12, 16, 20, 24, 32, 48, 64):
-        found = []
+        errors = []
         for count in (1, LAYERS):
             torch.manual_seed(0)
             net = layers(hnn.FourierAct(STREAMS, samples=samples), count)
             x = torch.randn(64, STREAMS.channels, 4, 4).double()
-            found.append(error(net, x, samples))
-        print(f"{samples:3d} samples {found[0]:35.1%} {found[1]:12.1%}")
+            errors.append(error(net, x, samples))
+        print(f"{samples:3d} samples {errors[0]:35.1%} {errors[1]:12.1%}")
     torch.manual_seed(0)
     net, x = layers(hnn.PolyAct(STREAMS), 1), torch.randn(64, STREAMS.channels, 4, 4).double()
     print(f"PolyAct     {error(net, x, 3 * ORDERS + 1):35.1e}")

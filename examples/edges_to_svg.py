@@ -1,9 +1,9 @@
-"""The boundaries in a picture as lines that a drawing program can edit.
+"""The edges in an image as lines that a drawing program can edit.
 
     python examples/edges_to_svg.py photo.jpg photo.svg
 
-The network finds the boundaries and, in its phases, which way they run; thinned across that, they
-are lines of one pixel, which are followed, simplified and written as SVG paths.
+The network finds the edges and, in its phases, which way they run; after non-maximum suppression
+across that, they are lines of one pixel, which are followed, simplified and written as SVG paths.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def simplify(path: list[Point], tolerance: float) -> list[Point]:
 
 
 def svg(paths: list[list[Point]], strength: NDArray[np.floating], size: tuple[int, int]) -> str:
-    """A drawing in which stronger boundaries are drawn stronger."""
+    """A drawing in which stronger edges are drawn stronger."""
     height, width = size
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -78,22 +78,22 @@ def svg(paths: list[list[Point]], strength: NDArray[np.floating], size: tuple[in
 
 
 def main() -> None:
-    """Read a picture, write an SVG file."""
+    """Read an image, write an SVG file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("picture", type=Path)
+    parser.add_argument("image", type=Path)
     parser.add_argument("svg", type=Path)
     parser.add_argument("--threshold", type=float, default=0.3, help="how sure, from 0 to 1")
     parser.add_argument("--shortest", type=int, default=12, help="pixels of a line that is kept")
     parser.add_argument("--tolerance", type=float, default=1.2, help="pixels a line may be off")
-    given = parser.parse_args()
+    options = parser.parse_args()
     detector = EdgeDetector()
-    strength = detector.suppressed(np.asarray(read_image(given.picture)))
-    found = trace(strength > given.threshold, given.shortest)
-    paths = [simplify(path, given.tolerance) for path in found]
-    with replacing(given.svg) as part:
+    strength = detector.suppressed(np.asarray(read_image(options.image)))
+    lines = trace(strength > options.threshold, options.shortest)
+    paths = [simplify(path, options.tolerance) for path in lines]
+    with replacing(options.svg) as part:
         part.write_text(svg(paths, strength, strength.shape), encoding="utf-8")
     points = sum(map(len, paths))
-    print(f"wrote {given.svg}: {len(paths)} lines of {points} points")
+    print(f"wrote {options.svg}: {len(paths)} lines of {points} points")
 
 
 if __name__ == "__main__":
