@@ -104,7 +104,7 @@ def test_a_pixel_is_at_twice_its_coordinate_in_the_level_above(side: int) -> Non
 
 @every_size
 def test_gradients_of_halving(size: tuple[int, int]) -> None:
-    x = torch.randn(1, 2, *size, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(1, 1, *size, dtype=torch.float64, requires_grad=True)
     assert gradcheck(F.halve2d, x)
     assert gradgradcheck(F.halve2d, x)
     (found,) = torch.autograd.grad(F.halve2d(x).square().sum(), x)

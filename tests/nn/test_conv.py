@@ -369,6 +369,50 @@ def test_every_option_of_the_complete_layer_is_needed() -> None:
         assert part < whole, name
 
 
+def test_the_complete_layer_has_every_harmonic_of_its_rings() -> None:
+    """Every kernel that commutes with rotations by 90 degrees is reached.
+
+    For SO(2) the kernels from order n to order p are, on each ring, of order p − n and p + n with
+    any complex factor: 4 real numbers per ring, 2 if one side is real, 1 if both are.
+    """
+    orders = 3
+    streams = Streams("1x0r + 1x1 + 1x2 + 1x3")
+    conv = hnn.HConv2d(
+        streams, streams, 7, rings="gaussian", phase="free", share=False, conjugate=True
+    )
+    rings = [len(harmonic_basis(7, m, "gaussian")) for m in range(2 * orders + 1)]
+    expected = rings[0]
+    expected += 2 * sum(2 * rings[k] for k in range(1, orders + 1))
+    for p in range(1, orders + 1):
+        for n in range(1, orders + 1):
+            expected += 2 * rings[abs(p - n)] + 2 * rings[p + n]
+    weights = conv.filters.radial["0"]
+    assert weights.numel() == expected
+    (assembly,) = (block.assembly for block in conv.filters.plan.blocks)
+    assert np.linalg.matrix_rank(assembly) == expected  # and all of them are independent
+
+
+def test_free_weights_are_the_filters_of_phases_per_ring() -> None:
+    streams = "2x0r + 2x1"
+    polar = hnn.HConv2d(streams, streams, 5, phase="ring", share=False).double()
+    free = hnn.HConv2d(streams, streams, 5, phase="free", share=False).double()
+    block = next(iter(free.filters.plan.blocks))
+    start = 0
+    with torch.no_grad():
+        radial, beta = polar.filters.radial["0"], polar.filters.phase["0"]
+        filters = next(iter(polar.filters.plan.blocks)).filters
+        for mine, other in zip(filters, block.filters, strict=True):
+            weights = radial[..., mine.columns]
+            if mine.phased:
+                width = weights.shape[-1]
+                angle = beta[..., start : start + width]
+                weights = torch.cat([weights * angle.cos(), weights * angle.sin()], dim=-1)
+                start += width
+            free.filters.radial["0"][..., other.columns] = weights
+    x = torch.randn(1, 6, 9, 9).double()
+    assert torch.allclose(free(x), polar(x))
+
+
 # Combining ---------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,44 @@
+"""The networks on functions of the angle."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import hnets
+
+
+@pytest.mark.parametrize("nonlinearity", ["fourier", "poly", "gated", "magnitude"])
+@pytest.mark.parametrize("share", [True, False])
+def test_outputs_are_invariant_to_rotations_by_90_degrees(nonlinearity: str, share: bool) -> None:
+    options = {"nonlinearity": nonlinearity, "share": share}
+    net = hnets.create_model("hnet_fourier_tiny", **options).double()
+    net(torch.rand(2, 1, 28, 28).double())  # statistics
+    net.eval()
+    x = torch.rand(1, 1, 28, 28).double()
+    rotations = torch.cat([x.rot90(quarters, (2, 3)) for quarters in range(4)])
+    assert torch.allclose(net(rotations), net(x), atol=1e-10)
+
+
+def test_tiny_is_no_larger_than_the_papers_network() -> None:
+    sizes = {
+        name: sum(p.numel() for p in hnets.create_model(f"hnet_fourier_{name}").parameters())
+        for name in ("tiny", "small", "base")
+    }
+    assert sizes["tiny"] <= 33_347
+    assert sizes["tiny"] < sizes["small"] < sizes["base"] < 1_600_000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": "huge"}, "size is one of tiny, small, base"),
+        ({"nonlinearity": "x"}, 'is "fourier'),
+        ({"orders": 2.5}, "orders is a whole number from 1, got 2.5"),
+        ({"samples": "x"}, "samples is a whole number from 1, got 'x'"),
+        ({"num_classes": 0}, "num_classes is a whole number from 1, got 0"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        hnets.models.HNetFourier(**options)
