@@ -319,12 +319,12 @@ def test_missing_packages_are_named(package: str, tmp_path: Path) -> None:
 
 def test_frozen_nonlinearities_overwrite_what_they_alone_read() -> None:
     net, x = example().eval(), torch.randn(2, 3, 24, 24)
-    frozen, kept = hnets.freeze(net), x.clone()
+    frozen, before = hnets.freeze(net), x.clone()
     with torch.inference_mode():
         response = frozen[0](x)
         assert frozen[1](response).data_ptr() == response.data_ptr()
         assert relative(frozen(x), net(x)) < 1e-6
-    assert torch.equal(x, kept)
+    assert torch.equal(x, before)
 
 
 def test_a_nonlinearity_in_two_places_overwrites_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Where computing happens."""
+"""Devices to compute on."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hnets.errors import InputError
 __all__ = ["usable"]
 
 
-def usable(given: torch.device | str) -> torch.device:
+def usable(name: torch.device | str) -> torch.device:
     """The device of that name, if this machine and this torch can compute on it."""
     try:
-        place = torch.device(given)
+        device = torch.device(name)
     except RuntimeError:
-        raise InputError(f"expected a device such as cpu or cuda, got {str(given)!r}") from None
+        raise InputError(f"expected a device such as cpu or cuda, got {str(name)!r}") from None
     try:
-        torch.zeros(1, device=place).item()
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:  # the latter from torch without CUDA
         reason = str(error).splitlines()[0]
-        raise InputError(f"cannot compute on {str(given)!r} ({reason}); use cpu") from None
-    return place
+        raise InputError(f"cannot compute on {str(name)!r} ({reason}); use cpu") from None
+    return device

@@ -47,10 +47,10 @@ def test_a_run_with_its_own_images_and_options(
 ) -> None:
     """Coloured images of three classes, and an option of the model."""
     for number in range(9):
-        folder = Path("pictures") / "abc"[number % 3]
+        folder = Path("images") / "abc"[number % 3]
         folder.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (28, 28), (20 * number, 100, 50)).save(folder / f"{number}.png")
-    changes = ("data.name=pictures", "data.size=28", "training.epochs=1", "training.batch=3",
+    changes = ("data.name=images", "data.size=28", "training.epochs=1", "training.batch=3",
                "model.name=z2cnn", "model.options.dropout=0.5")  # fmt: skip
     settings = [part for change in changes for part in ("--set", change)]
     assert hnets_command("train", "pictures-small", "--out", "run", *settings).code == 0
@@ -67,7 +67,7 @@ def test_a_run_with_its_own_images_and_options(
 # Until torch 2.13, torch.export.load warns of how it reads its own files.
 @pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")
 def test_programs_of_networks_that_shrink_images_to_one_pixel(hnets_command: Command) -> None:
-    """They are also of a file of one's own, and replace what was there."""
+    """From a file of one's own, to a file that exists already."""
     hnets.save(hnets.load("z2cnn"), "mine.safetensors")
     Path("x.pt2").write_text("what was there before")
     done = hnets_command("export", "mine.safetensors", "x.pt2")
@@ -141,7 +141,7 @@ def test_a_file_that_differs_is_not_kept(
 def test_a_file_that_takes_small_images_only_is_not_kept(
     hnets_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is tried with maps of one pixel first; what is said is what was wrong without."""
+    """It is tried with maps of one pixel too; the error is that of the attempt without."""
     tried = []
 
     def write(_: nn.Module, path: Path, __: tuple[int, ...], one_pixel: bool = False) -> None:

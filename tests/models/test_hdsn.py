@@ -1,4 +1,4 @@
-"""The networks for boundaries: their numbers, what turns them, and what users put around them."""
+"""The networks for edges: their numbers, their equivariance, and what users put around them."""
 
 import copy
 import itertools
@@ -42,7 +42,7 @@ def frozen() -> nn.Module:
     return hnets.freeze(alive())
 
 
-def pictures(height: int, width: int, batch: int = 1) -> Tensor:
+def images(height: int, width: int, batch: int = 1) -> Tensor:
     return torch.rand(batch, 3, height, width, dtype=torch.float64)
 
 
@@ -95,14 +95,14 @@ def test_an_hed_of_half_width_multiplies_as_much_as_the_hdsn() -> None:
     assert by_stage[0] == by_stage[1]
 
 
-def test_the_answer_is_the_sigmoid_of_the_fusion(net: EdgeNetwork) -> None:
-    x = pictures(21, 34, batch=2)
+def test_the_output_is_the_sigmoid_of_the_fusion(net: EdgeNetwork) -> None:
+    x = images(21, 34, batch=2)
     logits = net.logits(x)
     assert logits.shape == (2, 6, 21, 34)
     torch.testing.assert_close(net(x), logits[:, 5:].sigmoid())
     fused = net.fusion(logits[:, :5])
     torch.testing.assert_close(logits[:, 5:], fused)
-    assert logits.std((2, 3)).min() > 1e-3, "the answer does not depend on the picture"
+    assert logits.std((2, 3)).min() > 1e-3, "the output does not depend on the image"
 
 
 def test_a_weighted_sum_is_a_convolution() -> None:
@@ -114,8 +114,8 @@ def test_a_weighted_sum_is_a_convolution() -> None:
         wanted = (x, *layer.parameters())
         grads = torch.autograd.grad(layer(x).square().sum(), wanted)
         others = torch.autograd.grad(expected.square().sum(), wanted)
-        for found, other in zip(grads, others, strict=True):
-            torch.testing.assert_close(found, other, rtol=1e-4, atol=1e-4)
+        for output, other in zip(grads, others, strict=True):
+            torch.testing.assert_close(output, other, rtol=1e-4, atol=1e-4)
 
 
 def test_inputs_are_brought_to_mean_0_and_variance_1() -> None:
@@ -136,29 +136,29 @@ def test_a_new_network_is_sure_of_nothing_and_keeps_its_scale() -> None:
             assert 0.1 < maps.square().mean().sqrt() < 4
 
 
-# Turning ------------------------------------------------------------------------------------------
+# Rotations ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", list(itertools.product(SIDES, SIDES)), ids=str)
-def test_quarter_turns_are_exact_at_every_size(net: EdgeNetwork, size: tuple[int, int]) -> None:
-    x = pictures(*size)
+def test_rotations_are_exact_at_every_size(net: EdgeNetwork, size: tuple[int, int]) -> None:
+    x = images(*size)
     expected = torch.rot90(net.logits(x), 1, (2, 3))
-    found = net.logits(torch.rot90(x, 1, (2, 3)))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    output = net.logits(torch.rot90(x, 1, (2, 3)))
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-10)
 
 
 @settings(max_examples=15)
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 3))
-def test_quarter_turns_are_exact(height: int, width: int, quarters: int) -> None:
-    net, x = frozen(), pictures(height, width)
+def test_rotations_by_90_degrees_are_exact(height: int, width: int, quarters: int) -> None:
+    net, x = frozen(), images(height, width)
     expected = torch.rot90(net(x), quarters, (2, 3))
-    found = net(torch.rot90(x, quarters, (2, 3)))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    output = net(torch.rot90(x, quarters, (2, 3)))
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("quarters", [1, 2, 3])
-def test_phases_of_order_1_advance_with_the_picture(net: HDSN, quarters: int) -> None:
-    x = pictures(33, 48)
+def test_phases_of_order_1_advance_with_the_image(net: HDSN, quarters: int) -> None:
+    x = images(33, 48)
     for streams, before, after in zip(
         net.streams,
         net.forward_features(x),
@@ -170,13 +170,13 @@ def test_phases_of_order_1_advance_with_the_picture(net: HDSN, quarters: int) ->
 
 
 def test_the_check_sees_an_hed() -> None:
-    net, x = alive(models.hed_low), pictures(33, 33)
-    turned = torch.rot90(net.logits(torch.rot90(x, 1, (2, 3))), -1, (2, 3))
-    assert relative(turned, net.logits(x)) > 0.05
+    net, x = alive(models.hed_low), images(33, 33)
+    rotated = torch.rot90(net.logits(torch.rot90(x, 1, (2, 3))), -1, (2, 3))
+    assert relative(rotated, net.logits(x)) > 0.05
 
 
 class Sides(nn.Module):
-    """The first three side outputs about their mean, of a smooth picture about grey."""
+    """The first three side outputs about their mean, of a smooth image about grey."""
 
     def __init__(self, net: EdgeNetwork) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ def test_other_angles_are_followed_within_a_quarter_and_a_third_better_than_by_a
 
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 1, 32, 32), (1, 4, 32, 32), (2, 3, 5, 32, 32)])
-def test_inputs_that_are_no_pictures_are_refused(
+def test_inputs_that_are_no_images_are_refused(
     build: Callable[[], EdgeNetwork], shape: tuple[int, ...]
 ) -> None:
     with pytest.raises(ValueError, match=r"expects images \(batch, 3, height, width\)") as caught:
@@ -239,7 +239,7 @@ def test_the_gradient_at_a_black_picture_is_finite() -> None:
 
 
 @pytest.mark.parametrize("build", [models.hdsn, models.hed_low])
-def test_copies_answer_alike(build: Callable[[], EdgeNetwork]) -> None:
+def test_copies_give_the_same(build: Callable[[], EdgeNetwork]) -> None:
     net, x = alive(build).float(), torch.rand(2, 3, 31, 48)
     expected = net(x)
     other = build().eval()
@@ -266,22 +266,22 @@ def test_state_dicts_hold_learned_values_and_statistics_only(net: EdgeNetwork) -
 def test_a_frozen_network_gives_the_same_logits_and_leaves_its_input(net: EdgeNetwork) -> None:
     frozen = hnets.freeze(net)
     for size in ((33, 47), (64, 48), (17, 20)):
-        x = pictures(*size, batch=2)
-        kept = x.clone()
+        x = images(*size, batch=2)
+        before = x.clone()
         for grad in (True, False):
             with torch.set_grad_enabled(grad):
                 torch.testing.assert_close(frozen.logits(x), net.logits(x), rtol=0, atol=1e-11)
-        assert torch.equal(x, kept)
+        assert torch.equal(x, before)
 
 
 @pytest.mark.parametrize("size", [(40, 24), (33, 47)])
-def test_batches_are_answered_one_by_one(net: EdgeNetwork, size: tuple[int, int]) -> None:
-    x = pictures(*size, batch=3)
+def test_batches_are_computed_one_by_one(net: EdgeNetwork, size: tuple[int, int]) -> None:
+    x = images(*size, batch=3)
     each = torch.cat([net.logits(one[None]) for one in x])
     torch.testing.assert_close(net.logits(x), each, rtol=0, atol=1e-11)
 
 
-def test_answers_may_be_asked_of_the_middle(net: EdgeNetwork) -> None:
-    maps = net.forward_features(pictures(48, 33))
+def test_outputs_may_be_computed_for_the_middle(net: EdgeNetwork) -> None:
+    maps = net.forward_features(images(48, 33))
     whole = net.forward_head(maps, 48, 33)
     torch.testing.assert_close(net.forward_head(maps, 40, 21), F.crop(whole, 40, 21))

@@ -1,4 +1,4 @@
-"""The paper's networks for digits: their numbers, and that their answers do not turn."""
+"""The paper's networks for digits: their numbers, and that rotations leave the outputs alone."""
 
 import copy
 import math
@@ -25,7 +25,7 @@ LAYERS = {
     "p4cnn_pooling": (21_570, [200, 3640, 3620, 3640, 3620, 3640, 3210]),
 }
 BASELINES = [models.z2cnn, models.p4cnn, models.p4cnn_pooling]
-TURNING = [models.p4cnn, models.p4cnn_pooling]
+ROTATING = [models.p4cnn, models.p4cnn_pooling]
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -45,11 +45,11 @@ def test_gaussian_rings_are_fewer_and_in_every_layer() -> None:
 
 
 @pytest.mark.parametrize("quarters", [1, 2, 3])
-def test_logits_do_not_change_with_quarter_turns(quarters: int) -> None:
+def test_logits_do_not_change_with_rotations_by_90_degrees(quarters: int) -> None:
     net = digits().double().eval()
     x = torch.randn(3, 1, 28, 28, dtype=torch.float64)
-    turned = net(torch.rot90(x, quarters, (2, 3)))
-    assert (turned - net(x)).abs().max() < 1e-10
+    rotated = net(torch.rot90(x, quarters, (2, 3)))
+    assert (rotated - net(x)).abs().max() < 1e-10
 
 
 def test_logits_follow_any_angle_within_a_fifth() -> None:
@@ -57,7 +57,7 @@ def test_logits_follow_any_angle_within_a_fifth() -> None:
 
 
 @pytest.mark.parametrize("size", [(28, 28), (32, 20), (4, 4)])
-def test_hnet_mnist_takes_any_size_of_picture(size: tuple[int, int]) -> None:
+def test_hnet_mnist_takes_any_size_of_image(size: tuple[int, int]) -> None:
     assert models.hnet_mnist()(torch.randn(2, 1, *size)).shape == (2, 10)
 
 
@@ -123,8 +123,8 @@ def test_dropout_is_a_probability(name: str, value: object) -> None:
 @pytest.mark.parametrize("option", ["share", "centre_of_mass", "pretrained"])
 @pytest.mark.parametrize("value", ["False", "true", 0])
 def test_a_text_does_not_switch_an_option_on(option: str, value: object) -> None:
-    said = rf"^{option} is True or False \(in a recipe, true or false\), got {value!r}$"
-    with pytest.raises(ValueError, match=said):
+    message = rf"^{option} is True or False \(in a recipe, true or false\), got {value!r}$"
+    with pytest.raises(ValueError, match=message):
         hnets.create_model("hnet_fourier_tiny", **{option: value})
 
 
@@ -138,9 +138,7 @@ def alive(build: Callable[..., nn.Module]) -> nn.Module:
 
 @pytest.mark.parametrize("build", BASELINES)
 @pytest.mark.parametrize("size", [(28, 28), (29, 33), (40, 28)])
-def test_larger_pictures_are_averaged(
-    build: Callable[..., nn.Module], size: tuple[int, int]
-) -> None:
+def test_larger_images_are_averaged(build: Callable[..., nn.Module], size: tuple[int, int]) -> None:
     net, x = alive(build), torch.randn(2, 1, *size, dtype=torch.float64)
     assert net(x).shape == (2, 10)
     assert isinstance(net.layers, nn.Sequential)
@@ -150,7 +148,7 @@ def test_larger_pictures_are_averaged(
 
 @pytest.mark.parametrize("build", BASELINES)
 @pytest.mark.parametrize("shape", [(2, 1, 27, 28), (2, 1, 28, 12), (2, 3, 28, 28), (1, 28, 28)])
-def test_pictures_that_do_not_fit_are_refused(
+def test_images_that_do_not_fit_are_refused(
     build: Callable[..., nn.Module], shape: tuple[int, ...]
 ) -> None:
     with pytest.raises(ValueError, match="expects") as caught:
@@ -178,10 +176,10 @@ def test_activations_keep_their_scale_without_norms(build: Callable[..., nn.Modu
     assert 0.3 < net.layers[-1](x).std() < 8
 
 
-def turn(y: Tensor, quarters: int) -> Tensor:
-    """What quarter turns of the input do to a feature map with orientations."""
-    turned = torch.rot90(y, quarters, (2, 3)).unflatten(1, (-1, 4))
-    return turned.roll(quarters, 2).flatten(1, 2)
+def rotate(y: Tensor, quarters: int) -> Tensor:
+    """What rotations by 90 degrees of the input do to a feature map with orientations."""
+    rotated = torch.rot90(y, quarters, (2, 3)).unflatten(1, (-1, 4))
+    return rotated.roll(quarters, 2).flatten(1, 2)
 
 
 @pytest.mark.parametrize("quarters", [1, 2, 3])
@@ -197,20 +195,20 @@ def test_p4_layers_turn_and_move_their_orientations_on(size: int, quarters: int)
     before, after = x, torch.rot90(x, quarters, (2, 3))
     for layer in (lift, conv, norm):
         before, after = layer(before), layer(after)
-        torch.testing.assert_close(after, turn(before, quarters), rtol=0, atol=1e-12)
+        torch.testing.assert_close(after, rotate(before, quarters), rtol=0, atol=1e-12)
     last = torch.rot90(pool(before), quarters, (2, 3))
     torch.testing.assert_close(pool(after), last, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("quarters", [1, 2, 3])
-@pytest.mark.parametrize("build", TURNING)
-def test_p4_logits_do_not_change_with_quarter_turns(
+@pytest.mark.parametrize("build", ROTATING)
+def test_p4_logits_do_not_change_with_rotations_by_90_degrees(
     build: Callable[..., nn.Module], quarters: int
 ) -> None:
     net, x = alive(build), torch.randn(3, 1, 28, 28, dtype=torch.float64)
     before, after = net(x), net(torch.rot90(x, quarters, (2, 3)))
     assert relative(after, before) < 1e-12
-    assert before.std(0).min() > 1e-3, "the logits do not depend on the picture"
+    assert before.std(0).min() > 1e-3, "the logits do not depend on the image"
 
 
 def not_rolled(weight: Tensor) -> Tensor:
@@ -218,15 +216,15 @@ def not_rolled(weight: Tensor) -> Tensor:
 
 
 def rolled_back(weight: Tensor) -> Tensor:
-    turned = [weight.roll(-r, 2).rot90(r, (3, 4)) for r in range(4)]
-    return torch.stack(turned, 1).flatten(2, 3).flatten(0, 1)
+    rotated = [weight.roll(-r, 2).rot90(r, (3, 4)) for r in range(4)]
+    return torch.stack(rotated, 1).flatten(2, 3).flatten(0, 1)
 
 
-def not_turned(weight: Tensor) -> Tensor:
+def not_rotated(weight: Tensor) -> Tensor:
     return torch.stack([weight.roll(r, 2) for r in range(4)], 1).flatten(2, 3).flatten(0, 1)
 
 
-@pytest.mark.parametrize("wrong", [not_rolled, rolled_back, not_turned])
+@pytest.mark.parametrize("wrong", [not_rolled, rolled_back, not_rotated])
 def test_the_check_sees_a_wrong_filter_bank(
     wrong: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,8 +242,8 @@ def test_p4_kernel_is_the_definition_of_a_group_convolution() -> None:
             expected = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
             for into in range(2):
                 for s in range(4):
-                    turned = torch.rot90(weight[out, into, (s - r) % 4], r, (0, 1))
-                    expected += conv2d(x[:, into, s][:, None], turned[None, None])
+                    rotated = torch.rot90(weight[out, into, (s - r) % 4], r, (0, 1))
+                    expected += conv2d(x[:, into, s][:, None], rotated[None, None])
             torch.testing.assert_close(y[:, out, r], expected[:, 0])
 
 

@@ -79,7 +79,14 @@ def test_the_same_values_give_the_same_bytes_without_paths(tmp_path: Path) -> No
     first, second = (hnets.save(net, tmp_path / each / "x.safetensors") for each in "ab")
     assert first.read_bytes() == second.read_bytes()
     assert str(tmp_path).encode() not in first.read_bytes()
-    assert first.stat().st_mode == (first.parent / "x.safetensors").stat().st_mode
+    (tmp_path / "any").touch()
+    assert first.stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_a_compiled_network_is_saved_as_the_one_inside(tmp_path: Path) -> None:
+    net = small()
+    path = hnets.save(torch.compile(net), tmp_path / "x.safetensors")
+    assert torch.equal(logits(hnets.load(path)), logits(net))
 
 
 def test_a_network_of_someone_else_is_refused(tmp_path: Path) -> None:
@@ -122,6 +129,7 @@ BIAS, STEPS = "layers.6.0.bias", "layers.1.1.num_batches_tracked"
         (lambda: b"text", r"mine\.safetensors is not a safetensors file \("),
         (lambda: to_bytes(small().state_dict()), "does not say which network it is of: hnets.save"),
         (lambda: headed("{"), "is damaged: its header names no network"),
+        (lambda: headed("[" * 10_000), "is damaged: its header names no network"),
         (lambda: headed("[]"), "is damaged: its header names no network"),
         (lambda: headed('{"model": "z2cnn"}'), "is damaged: its header names no network"),
         (lambda: headed('{"model": "z3", "options": {}}'), "no network of this hnets: no model is"),
@@ -132,6 +140,10 @@ BIAS, STEPS = "layers.6.0.bias", "layers.1.1.num_batches_tracked"
         (
             lambda: headed('{"model": "z2cnn", "options": {"dropout": 2}}'),
             "holds no network of this hnets: dropout is a probability",
+        ),
+        (
+            lambda: headed('{"model": "z2cnn", "options": {"num_classes": 1000000000000}}'),
+            "holds no network of this hnets: z2cnn cannot be built: ",
         ),
         (
             lambda: headed('{"model": "z2cnn", "options": {}}'),

@@ -80,6 +80,8 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Modu
         model = _MODELS[base](**options)
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
+    except RuntimeError as error:  # such as too little memory
+        raise InputError(f"{base} cannot be built: {str(error).splitlines()[0]}") from error
     if pretrained and weights is not None:
         fill(model, weights, "; options that change shapes need pretrained=False")
     return model

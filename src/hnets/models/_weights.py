@@ -77,6 +77,7 @@ def save(
 
     from hnets import __version__
 
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     path, config = Path(path), getattr(model, "config", None)
     if not isinstance(config, ModelConfig):
         raise InputError(
@@ -191,7 +192,7 @@ def read(path: Path, sha256: str = "") -> Weights:
     try:
         header = json.loads(metadata[KEY])
         config = ModelConfig(str(header["model"]), dict(header["options"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{path} is damaged: its header names no network") from None
     return Weights(path, config, state)
 
