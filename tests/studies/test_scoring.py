@@ -118,7 +118,7 @@ def test_weights_become_maps_and_scores_and_a_row_of_the_table(small: Path) -> N
     assert (out / "bsds500-hdsn/seed-1/maps/1.png").is_file()
     assert store.read("bsds500-hdsn", out) == json.loads(json.dumps(ours))
     console = Console(file=io.StringIO(), width=120)
-    console.print(TABLE2.rich_table(scored))
+    console.print(TABLE2.terminal(scored).rich())
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert f"{plain['scores']['standard']['ods']['mean']:.3f}".removeprefix("0") in text

@@ -144,14 +144,17 @@ def test_past_the_paper_has_recipes_and_what_others_published() -> None:
     cells = BEYOND.cells(rows["hnet_fourier_base"], result)
     base = "rotmnist-r-fourier-base"
     assert cells == ("hnet_fourier_base", "12,345", "", "0.70 ± 0.02", "0.60 ± 0.01", base)
-    assert f"| {' | '.join(cells[:-1])} | [{base}](#{base}) |" in BEYOND.markdown({base: result})
-    shown = [len(BEYOND.rich_table(results).rows) for results in ({}, {base: result})]
+    assert (
+        f"| {' | '.join(cells[:-1])} | [{base}](#{base}) |"
+        in BEYOND.page({base: result}).markdown()
+    )
+    shown = [len(BEYOND.terminal(results).rows) for results in ({}, {base: result})]
     assert shown == [5, 6], "what has neither a published error nor one of ours is left out"
 
 
 def test_the_table_fits_a_terminal_of_eighty_columns() -> None:
     console = Console(width=80, file=io.StringIO())
-    console.print(TABLE1.rich_table(TABLE1.shipped()))
+    console.print(TABLE1.terminal(TABLE1.shipped()).rich())
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert max(map(len, text.splitlines())) <= 80

@@ -145,15 +145,8 @@ def equivariance(
 def _print(numbers: Numbers) -> None:
     from rich import box
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(title=numbers.title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
-    for number, name in enumerate(numbers.header):
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
-    for row in numbers.rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    Console().print(numbers.rich(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0)))
 
 
 def _ready(out: Path) -> None:

@@ -56,7 +56,7 @@ def turn(
         f"{plain_report.parameters:,} values instead of {report.parameters:,}.\n",
     )
     _say(console, "Is it equivariant? A random smooth image and its feature maps, rotated")
-    console.print(rotated_image.equivariance_table(net, plain))
+    console.print(rotated_image.compared_numbers(net, plain).rich())
     _say(
         console,
         "Each number is ‖f(rotated x) − rotated f(x)‖ / ‖f(x)‖. The weights are random: the "

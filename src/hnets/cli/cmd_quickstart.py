@@ -68,7 +68,7 @@ def quickstart(
         with console.status("reading digits with both networks"):
             readers = study.read_rotated(networks, test)
         facts = {"epochs": epochs, "seed": seed, "versions": versions(team.device)}
-    console.print(study.accuracy_table(readers))
+    console.print(study.accuracy_numbers(readers).rich())
     figure = plot.accuracy_figure(
         "Two networks that learned from upright digits read rotated ones",
         study.ANGLES,

@@ -145,7 +145,7 @@ def choices(
     result, console = retraining.results(
         [study.RECIPE], lambda _: shipped("choices"), study.train_choices
     )
-    console.print(study.choices_table(result))
+    console.print(study.choices_numbers(result).rich())
     retraining.say_changes(console)
     if page is not None:
         figure = plot.choices_figure(study.measured_choices(result))
@@ -183,7 +183,7 @@ def ablation(
     )
     make_folder(out)
     curves = study.ablation_curves(result)
-    console.print(study.ablation_table(curves))
+    console.print(study.ablation_numbers(curves).rich())
     retraining.say_changes(console)
     _say_written(console, plot.save(plot.ablation_figure(curves), out / "ablation.png"))
     _write_results(page, console)
@@ -280,7 +280,7 @@ def _show(
                 param_hint="--rows",
             )
     results, console = retraining.results(names or table.recipes, table.shipped, retrain)
-    console.print(table.rich_table(results))
+    console.print(table.terminal(results).rich())
     console.print(table.note, highlight=False)
     retraining.say_changes(console)
     _write_results(page, console)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from hnets.studies.numbers import Numbers
 from hnets.studies.results_store import Result, shipped, write
 from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-__all__ = ["METHODS", "SIZES", "Curve", "ablation_curves", "ablation_table", "train_ablation"]
+__all__ = ["METHODS", "SIZES", "Curve", "ablation_curves", "ablation_numbers", "train_ablation"]
 
 METHODS = {
     "H-Net": "rotmnist-r-hnet",
@@ -83,14 +80,12 @@ def ablation_curves(ablation: Result) -> list[Curve]:
     return curves
 
 
-def ablation_table(curves: Sequence[Curve]) -> Table:
-    """Accuracies in percent for a terminal."""
-    from rich.table import Table
-
-    table = Table(title="Accuracy on the test set by number of training images, %")
-    table.add_column("method")
-    for size in curves[0].x:
-        table.add_column(f"{size:,}", justify="right")
+def ablation_numbers(curves: Sequence[Curve], spreads: bool = False) -> Numbers:
+    """Accuracies in percent, with their deviations where there is room for them."""
+    rows = []
     for curve in curves:
-        table.add_row(curve.label, *(f"{mean:.2f}" for mean in curve.mean))
-    return table
+        pairs = zip(curve.mean, curve.spread, strict=True)
+        cells = (f"{mean:.2f}" + (f" ± {spread:.2f}" if spreads else "") for mean, spread in pairs)
+        rows.append((curve.label, *cells))
+    header = ("method", *(f"{size:,}" for size in curves[0].x))
+    return Numbers("Accuracy on the test set by number of training images, %", header, rows)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from hnets.errors import InputError
+from hnets.studies.numbers import Numbers
 from hnets.studies.results_store import Result, write
 from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team, mean_and_spread
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 __all__ = [
     "CHOICES",
@@ -23,8 +21,8 @@ __all__ = [
     "RECIPE",
     "Choice",
     "MeasuredChoice",
+    "choices_numbers",
     "choices_page",
-    "choices_table",
     "measured_choices",
     "train_choices",
 ]
@@ -150,21 +148,17 @@ def measured_choices(result: Result) -> dict[str, list[MeasuredChoice]]:
     return measured
 
 
-def choices_table(result: Result) -> Table:
-    """The table for a terminal."""
-    from rich.table import Table
-
-    table = Table(title="One choice at a time: test error on rotated MNIST, %")
-    table.add_column("choice")
-    table.add_column("of", overflow="fold")
-    table.add_column("parameters", justify="right", no_wrap=True)
-    table.add_column("error", justify="right", no_wrap=True)
-    for kind, rows in measured_choices(result).items():
-        for number, row in enumerate(rows):
-            style = "bold" if row.choice.middle else None
-            table.add_row("" if number else kind, row.label, row.parameters, row.error, style=style)
-        table.add_section()
-    return table
+def choices_numbers(result: Result) -> Numbers:
+    """All choices in one table."""
+    rows: list[tuple[str, ...]] = []
+    bold = set()
+    for kind, choices in measured_choices(result).items():
+        for number, one in enumerate(choices):
+            if one.choice.middle:
+                bold.add(len(rows))
+            rows.append(("" if number else kind, one.label, one.parameters, one.error))
+    title = "One choice at a time: test error on rotated MNIST, %"
+    return Numbers(title, ("choice", "of", "parameters", "error"), rows, frozenset(bold))
 
 
 def choices_page(page: Path, result: Result | None = None) -> str:
@@ -188,10 +182,10 @@ def choices_page(page: Path, result: Result | None = None) -> str:
         f"![Errors of the choices]({FIGURE})",
     ]
     for kind, rows in measured_choices(result).items():
-        lines = [f"| {kind} | parameters | error |", "|---|---|---|"]
+        cells = []
         for row in rows:
             mark = "**" if row.choice.middle else ""
             label, error = (f"{mark}{text}{mark}" for text in (row.choice.label, row.error))
-            lines.append(f"| {label} | {row.parameters} | {error} |")
-        parts.append("\n".join(lines))
+            cells.append((label, row.parameters, error))
+        parts.append(Numbers("", (kind, "parameters", "error"), cells).markdown())
     return f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}"

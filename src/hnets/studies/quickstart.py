@@ -14,18 +14,18 @@ from torch import Tensor
 from hnets._cost import cost
 from hnets.data import Dataset
 from hnets.data.spline import rotate, to_bytes
+from hnets.studies.numbers import Numbers
 from hnets.train import Recipe, Result, Run, Team, train, watching
 from hnets.train.recipe import Data, Model, Optimiser, Training
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 __all__ = [
     "ANGLES",
     "DigitReader",
     "ReadDigit",
-    "accuracy_table",
+    "accuracy_numbers",
     "quickstart_recipes",
     "read_rotated",
     "rotated_digits",
@@ -167,15 +167,11 @@ def shown_digits(readers: Sequence[DigitReader], test: Dataset) -> list[ReadDigi
     return digits
 
 
-def accuracy_table(readers: Sequence[DigitReader]) -> Table:
-    """What the networks can do and what they cost, for a terminal."""
-    from rich.table import Table
-
-    table = Table()
-    table.add_column("network")
-    for title in ("upright", "rotated by\nany angle", "parameters", "multiplications"):
-        table.add_column(title, justify="right")
+def accuracy_numbers(readers: Sequence[DigitReader]) -> Numbers:
+    """What the networks can do and what they cost."""
+    rows = []
     for each in readers:
         shares = (f"{share:.1f} %" for share in (each.upright, each.rotated))
-        table.add_row(each.name, *shares, f"{each.parameters:,}", f"{each.multiplications:,}")
-    return table
+        rows.append((each.name, *shares, f"{each.parameters:,}", f"{each.multiplications:,}"))
+    header = ("network", "upright", "rotated by\nany angle", "parameters", "multiplications")
+    return Numbers("", header, rows)

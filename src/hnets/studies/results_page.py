@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hnets.studies.ablation import ablation_curves
+from hnets.studies.ablation import ablation_curves, ablation_numbers
+from hnets.studies.numbers import Numbers
 from hnets.studies.results_store import Result, shipped
 from hnets.studies.tables import BEYOND, TABLE1, TABLE2
 from hnets.train.recipe import SHIPPED
@@ -25,14 +26,14 @@ def results_page() -> str:
         "table1 --train`, `table2 --train` and `beyond --train` train every row again.",
         "## Table 1: rotated MNIST",
         TABLE1.note,
-        TABLE1.markdown(digits),
+        TABLE1.page(digits).markdown(),
         *_ablation(shipped("ablation")),
         "## Table 2: edges in photographs",
         TABLE2.note,
-        TABLE2.markdown(photographs),
+        TABLE2.page(photographs).markdown(),
         "## Past the paper",
         BEYOND.note,
-        BEYOND.markdown(past),
+        BEYOND.page(past).markdown(),
         "## How the numbers were made",
         _provenance({**digits, **past}, "rotmnist-r"),
         _provenance(photographs, "BSDS500"),
@@ -45,18 +46,12 @@ def results_page() -> str:
 
 def _ablation(ablation: Result) -> list[str]:
     curves = ablation_curves(ablation)
-    lines = ["| method | " + " | ".join(f"{size:,}" for size in curves[0].x) + " |"]
-    lines.append("|---|" + "---|" * len(curves[0].x))
-    for curve in curves:
-        pairs = zip(curve.mean, curve.spread, strict=True)
-        cells = [f"{mean:.2f} ± {spread:.2f}" for mean, spread in pairs]
-        lines.append(f"| {curve.label} | " + " | ".join(cells) + " |")
     seeds = next(iter(next(iter(ablation["errors"].values())).values()))["n"]
     return [
         "## Data ablation",
         "Test accuracy in percent when only the first so many images of the training set are "
         f"used, by the recipes of Table 1; {seeds} seeds each, the full set from Table 1.",
-        "\n".join(lines),
+        ablation_numbers(curves, spreads=True).markdown(),
         f"![Accuracy and error against the number of training images]({FIGURE})",
         "*Drawn by `hnets reproduce ablation`.* Left, as in the paper, each method's accuracy over "
         "its own best; right, the error itself.",
@@ -64,21 +59,18 @@ def _ablation(ablation: Result) -> list[str]:
 
 
 def _provenance(results: Mapping[str, Result], data: str) -> str:
-    lines = [
-        "| recipe | seeds | device | torch | commit | seconds for all seeds |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     hashes: dict[str, str] = {}
     for name, result in results.items():
         seconds = max(seed["seconds"] for seed in result["seeds"])
         versions, changed = result["versions"], "+" if result["commit"].endswith("+") else ""
-        lines.append(
-            f"| {name} | {len(result['seeds'])} | {versions['device']} | {versions['torch']} | "
-            f"{result['commit'][:10]}{changed} | {seconds:,.0f} |"
-        )
+        commit = f"{result['commit'][:10]}{changed}"
+        seeds, device, torch = str(len(result["seeds"])), versions["device"], versions["torch"]
+        rows.append((name, seeds, device, torch, commit, f"{seconds:,.0f}"))
         hashes |= {split: facts["sha256"] for split, facts in result["data"].items()}
     listed = ", ".join(f"{split} `{value[:16]}…`" for split, value in sorted(hashes.items()))
-    return "\n".join(lines) + (
+    header = ("recipe", "seeds", "device", "torch", "commit", "seconds for all seeds")
+    return Numbers("", header, rows).markdown() + (
         "\n\nRecipes that train side by side share a GPU, so a row's seconds are not the cost of "
         "the row alone. A + stands behind a commit if files had been changed since. "
         f"SHA-256 of {data}: {listed}."

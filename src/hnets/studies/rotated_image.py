@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,16 +15,14 @@ from hnets import functional as F
 from hnets import nn as hnn
 from hnets.data.image_file import centre_crop
 from hnets.streams import Streams
+from hnets.studies.numbers import Numbers
 from hnets.testing import equivariance_error
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 __all__ = [
     "DISC",
     "RotatedImage",
     "RotatedMap",
-    "equivariance_table",
+    "compared_numbers",
     "example_network",
     "measure_rotation",
     "plain_network",
@@ -140,24 +137,19 @@ def measure_rotation(
     return RotatedImage(_pixels(upright), _pixels(rotated), ANGLE, tuple(maps))
 
 
-def equivariance_table(net: nn.Sequential, plain: nn.Sequential) -> Table:
-    """Errors of both networks on a random smooth image at some angles, for a terminal."""
-    from rich.table import Table
-
+def compared_numbers(net: nn.Sequential, plain: nn.Sequential) -> Numbers:
+    """Errors of both networks on a random smooth image at some angles."""
     streams = equivariance_error(net[:-1], ANGLES)
     magnitudes = equivariance_error(net, ANGLES)
     ordinary = equivariance_error(plain, ANGLES, in_streams="3x0r", out_streams="64x0r")
-    table = Table()
-    table.add_column("rotated by", justify="right")
-    for stream in streams.streams:
-        table.add_column(f"order {stream.order}\n{stream}", justify="right", style="green")
-    table.add_column(f"magnitudes\n{magnitudes.streams}", justify="right", style="green")
-    table.add_column("plain\nnetwork", justify="right", style="red")
+    orders = (f"order {stream.order}\n{stream}" for stream in streams.streams)
+    header = ("rotated by", *orders, f"magnitudes\n{magnitudes.streams}", "plain\nnetwork")
+    rows = []
     for row, angle in enumerate(streams.angles):
         errors = [*streams.errors[row], *magnitudes.errors[row], *ordinary.errors[row]]
         cells = (f"exact ({e:.0e})" if e < 1e-12 else f"{100 * e:.1f} %" for e in errors)
-        table.add_row(f"{angle:g}°", *cells)
-    return table
+        rows.append((f"{angle:g}°", *cells))
+    return Numbers("", header, rows)
 
 
 def _input(image: Image.Image, size: int, degrees: float) -> Tensor:

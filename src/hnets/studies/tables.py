@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from hnets.studies.numbers import Numbers
 from hnets.studies.results_store import Result, read
 from hnets.train import mean_and_spread
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 __all__ = ["BEYOND", "TABLE1", "TABLE2", "PublishedRow", "ResultTable"]
 
@@ -67,30 +64,25 @@ class ResultTable:
         measured = (self.write_measured(result, key) for key in self.measured)
         return row.method, parameters, published, *measured, row.recipe
 
-    def rich_table(self, results: Mapping[str, Result]) -> Table:
+    def terminal(self, results: Mapping[str, Result]) -> Numbers:
         """The table for a terminal of 80 columns; rows without any number are left out."""
-        from rich.table import Table
+        shown = [row for row in self.rows if row.published or row.recipe in results]
+        rows = []
+        for row in shown:
+            *cells, recipe = self.cells(row, results.get(row.recipe))
+            # Deviations leave no room for two numbers in a line.
+            cells = [cell.replace(" / ", "\n" if "±" in cell else "/") for cell in cells]
+            rows.append((*cells, recipe.removeprefix("rotmnist-r-"))[: len(self.columns)])
+        bold = frozenset(place for place, row in enumerate(shown) if row.bold)
+        return Numbers(self.title, self.columns, rows, bold)
 
-        table = Table(title=self.title)
-        table.add_column(self.columns[0])
-        for name in self.columns[1:]:
-            table.add_column(name, justify="left" if "…" in name else "right", no_wrap=True)
-        for row in self.rows:
-            if row.published or row.recipe in results:
-                cells = self.cells(row, results.get(row.recipe))
-                # Deviations leave no room for two numbers in a line.
-                cells = tuple(c.replace(" / ", "\n" if "±" in c else "/") for c in cells)
-                cells = (*cells[:-1], cells[-1].removeprefix("rotmnist-r-"))
-                table.add_row(*cells[: len(self.columns)], style="bold" if row.bold else None)
-        return table
-
-    def markdown(self, results: Mapping[str, Result]) -> str:
+    def page(self, results: Mapping[str, Result]) -> Numbers:
         """The table for a page; recipes are links to sections of it."""
-        lines = [self.header, ("---",) * len(self.header)]
+        rows = []
         for row in self.rows:
             *cells, recipe = self.cells(row, results.get(row.recipe))
-            lines.append((*cells, f"[{recipe}](#{recipe})" if recipe else self.no_recipe))
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+            rows.append((*cells, f"[{recipe}](#{recipe})" if recipe else self.no_recipe))
+        return Numbers(self.title, self.header, rows)
 
 
 def _error(result: Result, split: str) -> str:
