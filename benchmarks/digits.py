@@ -4,7 +4,7 @@
 
 Digits of MNIST that no part of `rotmnist-r` holds, drawn large and dark on light, at random angles,
 are located, scaled, centred and reduced as the command does it, and then read by each network. The
-time is that of reading alone, of as many images as the command makes of one: 36 rotations and it.
+time is that of reading alone, of as many images as the command makes of one: 36 are rotated.
 """
 
 import argparse

@@ -380,7 +380,7 @@ def test_a_full_disk_is_named_on_stdout_too(
     with open("/dev/full", "wb", buffering=0) as full:
         monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=full, isatty=lambda: False))
         done = command("photo.png", f"--{kind}", "-o", "-")
-    assert (done.code, done.err) == (1, "hnets: stdout: No space left on device\n")
+    assert (done.code, done.err) == (1, "hnets: /dev/full: No space left on device\n")
 
 
 def test_it_can_be_stopped(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,24 +487,22 @@ def test_stdin_goes_to_stdout(command: Command, monkeypatch: pytest.MonkeyPatch)
     assert not Path("edges-out").exists()
 
 
-@pytest.mark.parametrize("kind", ["thin", "orientation", "overlay", "npz"])
-def test_one_kind_may_be_asked_for(
-    command: Command, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_one_kind_may_be_asked_for(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     photo().save("photo.png")
-    command("photo.png", f"--{kind}")
-    end = ".edges.npz" if kind == "npz" else f".{kind}.png"
-    expected = Path(f"edges-out/photo{end}").read_bytes()
-    pipe = Pipe()
-    monkeypatch.setattr(sys, "stdout", pipe)
-    assert command("photo.png", f"--{kind}", "-o", "-").code == 0
-    edges = pipe.held.getvalue()
-    if kind == "npz":
-        with np.load(io.BytesIO(edges)) as one, np.load(io.BytesIO(expected)) as other:
-            for name in ("magnitude", "angle"):
-                np.testing.assert_array_equal(one[name], other[name])
-    else:
-        assert edges == expected
+    command("photo.png", "--thin", "--orientation", "--overlay", "--npz")
+    for kind in ("thin", "orientation", "overlay", "npz"):
+        end = ".edges.npz" if kind == "npz" else f".{kind}.png"
+        expected = Path(f"edges-out/photo{end}").read_bytes()
+        pipe = Pipe()
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert command("photo.png", f"--{kind}", "-o", "-").code == 0
+        if kind == "npz":  # a zip archive, which holds the time
+            held = io.BytesIO(pipe.held.getvalue())
+            with np.load(held) as one, np.load(io.BytesIO(expected)) as other:
+                for name in ("magnitude", "angle"):
+                    np.testing.assert_array_equal(one[name], other[name])
+        else:
+            assert pipe.held.getvalue() == expected
 
 
 def test_stdin_may_go_to_a_folder(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

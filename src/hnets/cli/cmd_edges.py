@@ -6,15 +6,12 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hnets.cli.command_line import Device, app, check_folder, complain, progress_bar
 from hnets.errors import InputError
-
-if TYPE_CHECKING:
-    from hnets.predict.batch import EdgeWriter
 
 __all__ = ["edges"]
 
@@ -104,7 +101,7 @@ def edges(
             try:
                 source = _stdin() if stdin else path
                 if piped:
-                    _to_stdout(work, source, name)
+                    work.write_to(sys.stdout.buffer, source, name)
                     continue
                 if not stdin and name != path.stem:
                     file = f"{name}{KINDS['edges']}"
@@ -154,13 +151,6 @@ def _check_stdout(kinds: Sequence[str]) -> None:
             f"expected stdout to be a file or a pipe, got a {kind}; write > edges.png, or give a "
             "folder with -o"
         )
-
-
-def _to_stdout(work: EdgeWriter, source: Path | io.BytesIO, name: str) -> None:
-    try:
-        work.write_to(sys.stdout.buffer, source, name)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, "stdout") from None
 
 
 def _stdin() -> io.BytesIO:

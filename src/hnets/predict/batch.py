@@ -148,8 +148,11 @@ class EdgeWriter:
     def write_to(self, file: IO[bytes], source: Path | BinaryIO, name: str) -> None:
         """Write the edges of an image file to an open file, one kind after the other."""
         for _, content in self._render(source, name):
-            _save(content, file)
-        file.flush()  # a full disk is an error here, not at the end of the process
+            try:
+                _save(content, file)
+                file.flush()  # a full disk is an error here, not at the end of the process
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, file.name) from None
 
     def _render(
         self, source: Path | BinaryIO, name: str
