@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save as to_bytes
@@ -81,6 +82,12 @@ def test_the_same_values_give_the_same_bytes_without_paths(tmp_path: Path) -> No
     assert str(tmp_path).encode() not in first.read_bytes()
     (tmp_path / "any").touch()
     assert first.stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_options_may_be_numbers_of_numpy(tmp_path: Path) -> None:
+    net = hnets.create_model("z2cnn", num_classes=np.int64(4))
+    loaded = hnets.load(hnets.save(net, tmp_path / "x.safetensors"))
+    assert loaded.config == net.config
 
 
 def test_a_compiled_network_is_saved_as_the_one_inside(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ _MODELS: dict[str, Callable[..., nn.Module]] = {}
 
 
 def register(name: str, build: Callable[P, M]) -> Callable[P, M]:
-    """The same maker of networks, known to `create_model`; its networks know how they were built.
+    """The same function, known to `create_model`; its networks have their name and options.
 
-    Its arguments are the options of the model: values that JSON can hold.
+    The arguments are the options: values that JSON can hold.
     """
 
     @wraps(build, updated=())
@@ -54,7 +54,7 @@ def list_models(pretrained: bool = False) -> list[str]:
 
 
 def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Module:
-    """Build a network by its name, with options that are the arguments of `hnets.models` ``.name``.
+    """Build a network by its name; options are those of its function in `hnets.models`.
 
     A pretrained one has weights that come with the package, and the options they were trained with
     unless others are given. Where a model has several, a tag says which: ``name.tag``. What cannot

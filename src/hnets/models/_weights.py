@@ -88,26 +88,30 @@ def save(
     if half:
         state = {k: v.half() if v.is_floating_point() else v for k, v in state.items()}
     header = {"model": config.name, "options": config.options, "version": __version__}
-    content = to_bytes(state, {KEY: json.dumps(header)})
-    if card is not None:
-        if set(card) != set(TRAINED):
-            raise ValueError(f"card has {', '.join(TRAINED)}, got {', '.join(card) or 'nothing'}")
-        whole = {
-            "model": config.name,
-            "tag": path.stem.partition(".")[2],
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "sha256": hashlib.sha256(content).hexdigest(),
-            "options": config.options,
-            **{key: card[key] for key in TRAINED},
-        }
-        text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        with replacing(path) as part, replacing(path.with_suffix(".json")) as description:
-            part.write_bytes(content)
-            description.write_text(text, encoding="utf-8")
-    else:
-        with replacing(path) as part:
-            part.write_bytes(content)
+    content = to_bytes(state, {KEY: json.dumps(header, default=int)})
+    if card is not None and set(card) != set(TRAINED):
+        raise ValueError(f"card has {', '.join(TRAINED)}, got {', '.join(card) or 'nothing'}")
+    with replacing(path) as part:
+        part.write_bytes(content)
+        if card is not None:
+            with replacing(path.with_suffix(".json")) as part_of_card:
+                text = _card_text(model, config, path.stem.partition(".")[2], content, card)
+                part_of_card.write_text(text, encoding="utf-8")
     return path
+
+
+def _card_text(
+    model: nn.Module, config: ModelConfig, tag: str, content: bytes, card: Mapping[str, Any]
+) -> str:
+    whole = {
+        "model": config.name,
+        "tag": tag,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "options": config.options,
+        **{key: card[key] for key in TRAINED},
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False, default=int) + "\n"
 
 
 def shipped() -> list[str]:
