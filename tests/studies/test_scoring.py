@@ -92,7 +92,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _trained(name: str, out: Path) -> store.Result:
+def _trained(name: str, out: Path) -> store.StoredResult:
     """A result as a training leaves it, of a network that has learned nothing."""
     recipe = read_recipe(name)
     torch.manual_seed(0)
@@ -102,7 +102,7 @@ def _trained(name: str, out: Path) -> store.Result:
     return {"recipe": recipe.to_dict(), "parameters": 5, "seeds": [{"seed": 1}]}
 
 
-def _score(results: dict[str, store.Result], out: Path) -> dict[str, store.Result]:
+def _score(results: dict[str, store.StoredResult], out: Path) -> dict[str, store.StoredResult]:
     quiet = Console(quiet=True)
     return score_results(results, out, torch.device("cpu"), 9, quiet)
 

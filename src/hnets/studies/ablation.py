@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from hnets.studies.numbers import Numbers
-from hnets.studies.results_store import Result, shipped, write
+from hnets.studies.results_store import StoredResult, shipped, write
 from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team
 
@@ -43,7 +43,7 @@ def train_ablation(
     resume: bool,
     console: Console,
     sizes: Sequence[int] = SIZES,
-) -> Result:
+) -> StoredResult:
     """Train every method on every size; the errors by recipe and size, also written to ``out``."""
     wanted = {
         f"{name}-{size}": recipe.replace({"data.limit": size})
@@ -67,7 +67,7 @@ def train_ablation(
     return result
 
 
-def ablation_curves(ablation: Result) -> list[Curve]:
+def ablation_curves(ablation: StoredResult) -> list[Curve]:
     """One curve per method, whose last point is the full training set of Table 1."""
     curves = []
     for method, name in METHODS.items():

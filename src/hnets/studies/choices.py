@@ -11,7 +11,7 @@ from rich.console import Console
 
 from hnets.errors import InputError
 from hnets.studies.numbers import Numbers
-from hnets.studies.results_store import Result, write
+from hnets.studies.results_store import StoredResult, write
 from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team, mean_and_spread
 
@@ -107,7 +107,7 @@ class MeasuredChoice:
 
 def train_choices(
     recipes: Mapping[str, Recipe], seeds: int, out: Path, team: Team, resume: bool, console: Console
-) -> Result:
+) -> StoredResult:
     """Train every choice; the errors by the name of the choice, also written to ``out``."""
     recipe = recipes[RECIPE].replace(
         {f"model.options.{key}": value for key, value in MIDDLE.items()}
@@ -133,7 +133,7 @@ def train_choices(
     return result
 
 
-def measured_choices(result: Result) -> dict[str, list[MeasuredChoice]]:
+def measured_choices(result: StoredResult) -> dict[str, list[MeasuredChoice]]:
     """The choices that were trained, by what they decide."""
     measured: dict[str, list[MeasuredChoice]] = {}
     for kind, choices in CHOICES.items():
@@ -148,7 +148,7 @@ def measured_choices(result: Result) -> dict[str, list[MeasuredChoice]]:
     return measured
 
 
-def choices_numbers(result: Result) -> Numbers:
+def choices_numbers(result: StoredResult) -> Numbers:
     """All choices in one table."""
     rows: list[tuple[str, ...]] = []
     bold = set()
@@ -161,7 +161,7 @@ def choices_numbers(result: Result) -> Numbers:
     return Numbers(title, ("choice", "of", "parameters", "error"), rows, frozenset(bold))
 
 
-def choices_page(page: Path, result: Result | None = None) -> str:
+def choices_page(page: Path, result: StoredResult | None = None) -> str:
     """The text of a page, with the tables and the figure between the two lines that mark them.
 
     Without a result only checks that the page can be read and has the lines.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hnets.studies.ablation import ablation_curves, ablation_numbers
 from hnets.studies.numbers import Numbers
-from hnets.studies.results_store import Result, shipped
+from hnets.studies.results_store import StoredResult, shipped
 from hnets.studies.tables import BEYOND, TABLE1, TABLE2
 from hnets.train.recipe import SHIPPED
 
@@ -44,7 +44,7 @@ def results_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _ablation(ablation: Result) -> list[str]:
+def _ablation(ablation: StoredResult) -> list[str]:
     curves = ablation_curves(ablation)
     seeds = next(iter(next(iter(ablation["errors"].values())).values()))["n"]
     return [
@@ -58,7 +58,7 @@ def _ablation(ablation: Result) -> list[str]:
     ]
 
 
-def _provenance(results: Mapping[str, Result], data: str) -> str:
+def _provenance(results: Mapping[str, StoredResult], data: str) -> str:
     rows = []
     hashes: dict[str, str] = {}
     for name, result in results.items():

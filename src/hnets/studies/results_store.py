@@ -9,18 +9,18 @@ from typing import Any
 from hnets.errors import InputError
 from hnets.train.result import write_json
 
-__all__ = ["SHIPPED", "Result", "read", "shipped", "write"]
+__all__ = ["SHIPPED", "StoredResult", "read", "shipped", "write"]
 
 SHIPPED = Path(__file__).parent / "results"
 
-Result = dict[str, Any]
+StoredResult = dict[str, Any]
 
 
-def read(name: str, folder: Path = SHIPPED) -> Result | None:
+def read(name: str, folder: Path = SHIPPED) -> StoredResult | None:
     """The result of that name, or None if there is none."""
     path = folder / f"{name}.json"
     try:
-        result: Result = json.loads(path.read_text(encoding="utf-8"))
+        result: StoredResult = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except json.JSONDecodeError as error:
@@ -28,7 +28,7 @@ def read(name: str, folder: Path = SHIPPED) -> Result | None:
     return result
 
 
-def shipped(name: str) -> Result:
+def shipped(name: str) -> StoredResult:
     """The result of that name that comes with the package."""
     result = read(name)
     if result is None:
@@ -36,7 +36,7 @@ def shipped(name: str) -> Result:
     return result
 
 
-def write(result: Result, name: str, folder: Path) -> Path:
+def write(result: StoredResult, name: str, folder: Path) -> Path:
     """Put a result in a folder; returns its path."""
     path = folder / f"{name}.json"
     write_json(result, path)

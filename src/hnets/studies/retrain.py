@@ -10,7 +10,7 @@ from rich.console import Console
 from hnets.errors import InputError
 from hnets.studies import results_store as store
 from hnets.studies import svm
-from hnets.studies.results_store import Result
+from hnets.studies.results_store import StoredResult
 from hnets.train import Recipe, Run, Team, prepare, report, seeds_of, train, watching
 from hnets.train import checkpoint as checkpoints
 
@@ -19,7 +19,7 @@ __all__ = ["train_recipes"]
 
 def train_recipes(
     recipes: Mapping[str, Recipe], seeds: int, out: Path, team: Team, resume: bool, console: Console
-) -> dict[str, Result]:
+) -> dict[str, StoredResult]:
     """Train every recipe with every seed; the results, which are also written to ``out``.
 
     Args:
@@ -72,7 +72,7 @@ def _refuse_to_overwrite(runs: Mapping[str, list[Run]], out: Path) -> None:
             )
 
 
-def _is_of(result: Result, recipe: Recipe, seeds: int) -> bool:
+def _is_of(result: StoredResult, recipe: Recipe, seeds: int) -> bool:
     """Whether a result is of a recipe; a support vector machine has one seed anyway."""
     enough = recipe.model.name == svm.MODEL or len(result["seeds"]) == seeds
     return enough and Recipe.from_dict(result["recipe"]) == recipe

@@ -19,7 +19,7 @@ from hnets.models import load
 from hnets.models._hdsn import HDSN
 from hnets.predict import EdgeDetector
 from hnets.studies import results_store as store
-from hnets.studies.results_store import Result
+from hnets.studies.results_store import StoredResult
 from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team
 from hnets.train.result import WEIGHTS, summarise
@@ -39,7 +39,7 @@ def train_and_score(
     resume: bool,
     console: Console,
     thresholds: int,
-) -> dict[str, Result]:
+) -> dict[str, StoredResult]:
     """Train every recipe with every seed and score the networks; the results."""
     results = train_recipes(recipes, seeds, out, team, resume, console)
     if team.leads:
@@ -48,12 +48,12 @@ def train_and_score(
 
 
 def score_results(
-    results: Mapping[str, Result],
+    results: Mapping[str, StoredResult],
     out: Path,
     device: torch.device,
     thresholds: int,
     console: Console,
-) -> dict[str, Result]:
+) -> dict[str, StoredResult]:
     """Add the scores of every seed to results that lack them, and write these to ``out`` again.
 
     The weights are those that the training left in ``out``; so a training can be scored later, and

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hnets.studies.numbers import Numbers
-from hnets.studies.results_store import Result, read
+from hnets.studies.results_store import StoredResult, read
 from hnets.train import mean_and_spread
 
 __all__ = ["BEYOND", "TABLE1", "TABLE2", "PublishedRow", "ResultTable"]
@@ -41,7 +41,7 @@ class ResultTable:
     measured: tuple[str, ...]
     """Keys of what was measured here, one column each."""
     write_published: Callable[[tuple[float, ...]], str]
-    write_measured: Callable[[Result, str], str]
+    write_measured: Callable[[StoredResult, str], str]
     no_recipe: str = ""
     """What a page says where no recipe trains the method."""
 
@@ -50,12 +50,12 @@ class ResultTable:
         """Of the rows that can be trained again."""
         return [row.recipe for row in self.rows if row.recipe]
 
-    def shipped(self, names: Sequence[str] | None = None) -> dict[str, Result]:
+    def shipped(self, names: Sequence[str] | None = None) -> dict[str, StoredResult]:
         """The results of these recipes, or of all, that come with the package."""
         results = {name: read(name) for name in names or self.recipes}
         return {name: result for name, result in results.items() if result is not None}
 
-    def cells(self, row: PublishedRow, result: Result | None) -> tuple[str, ...]:
+    def cells(self, row: PublishedRow, result: StoredResult | None) -> tuple[str, ...]:
         """One row: method, parameters, published, measured here, recipe."""
         published = self.write_published(row.published) if row.published else ""
         if result is None:
@@ -64,7 +64,7 @@ class ResultTable:
         measured = (self.write_measured(result, key) for key in self.measured)
         return row.method, parameters, published, *measured, row.recipe
 
-    def terminal(self, results: Mapping[str, Result]) -> Numbers:
+    def terminal(self, results: Mapping[str, StoredResult]) -> Numbers:
         """The table for a terminal of 80 columns; rows without any number are left out."""
         shown = [row for row in self.rows if row.published or row.recipe in results]
         rows = []
@@ -76,7 +76,7 @@ class ResultTable:
         bold = frozenset(place for place, row in enumerate(shown) if row.bold)
         return Numbers(self.title, self.columns, rows, bold)
 
-    def page(self, results: Mapping[str, Result]) -> Numbers:
+    def page(self, results: Mapping[str, StoredResult]) -> Numbers:
         """The table for a page; recipes are links to sections of it."""
         rows = []
         for row in self.rows:
@@ -85,7 +85,7 @@ class ResultTable:
         return Numbers(self.title, self.header, rows)
 
 
-def _error(result: Result, split: str) -> str:
+def _error(result: StoredResult, split: str) -> str:
     return mean_and_spread(result["summary"][split]) if split in result["summary"] else ""
 
 
@@ -93,7 +93,7 @@ def _published_error(published: tuple[float, ...]) -> str:
     return f"{published[0]:.3f}".removesuffix("0")
 
 
-def _scores(result: Result, way: str) -> str:
+def _scores(result: StoredResult, way: str) -> str:
     parts = []
     for score in map(result.get("scores", {}).get(way, {}).get, ("ods", "ois")):
         if score is not None:
