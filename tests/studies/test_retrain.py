@@ -83,7 +83,7 @@ def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.M
     assert text.endswith(f"|\n\n{choices.END}\n\nafter\n")
     page.write_text("# no marks\n")
     with pytest.raises(InputError, match=r"expected .*page\.md to have the lines"):
-        choices.choices_page(page)
+        choices.marked_page(page)
 
 
 def test_the_choices_of_the_table_can_all_be_built() -> None:

@@ -140,7 +140,7 @@ def choices(
 
     retraining = _Retraining(train, seeds, changes, out, resume, device)
     if page is not None:
-        study.choices_page(page)
+        study.marked_page(page)
         plot.check_matplotlib()
     result, console = retraining.results(
         [study.RECIPE], lambda _: shipped("choices"), study.train_choices
@@ -213,7 +213,7 @@ def figures(
 
 @dataclass(frozen=True)
 class _Retraining:
-    """The options of a training again; refused where nothing is to be trained."""
+    """How to train again what ships; options that need --train are refused without it."""
 
     train: bool
     seeds: int
@@ -287,9 +287,12 @@ def _show(
 
 
 def _check_page(page: Path | None) -> None:
-    """See that a page can be written, before any work is done for it."""
+    """See that a page and its figure can be written, before any work is done for them."""
     if page is None:
         return
+    from hnets.plot import check_matplotlib
+
+    check_matplotlib()
     make_folder(page.parent, "--page")
     if page.is_dir():
         raise typer.BadParameter(

@@ -23,6 +23,7 @@ __all__ = [
     "MeasuredChoice",
     "choices_numbers",
     "choices_page",
+    "marked_page",
     "measured_choices",
     "train_choices",
 ]
@@ -161,11 +162,8 @@ def choices_numbers(result: StoredResult) -> Numbers:
     return Numbers(title, ("choice", "of", "parameters", "error"), rows, frozenset(bold))
 
 
-def choices_page(page: Path, result: StoredResult | None = None) -> str:
-    """The text of a page, with the tables and the figure between the two lines that mark them.
-
-    Without a result only checks that the page can be read and has the lines.
-    """
+def marked_page(page: Path) -> tuple[str, str]:
+    """What stands before and after the tables of a page that has lines to mark their place."""
     try:
         text = page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -174,8 +172,12 @@ def choices_page(page: Path, result: StoredResult | None = None) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise InputError(f"expected {page} to have the lines {BEGIN} and {END}, got neither")
-    if result is None:
-        return text
+    return before, after
+
+
+def choices_page(page: Path, result: StoredResult) -> str:
+    """The text of a page, with the tables and the figure between the lines that mark them."""
+    before, after = marked_page(page)
     seeds = result["choices"][MIDDLE_NAME]["test"]["n"]
     parts = [
         f"Percent of the test images, mean and standard deviation; seeds of each: {seeds}.",
