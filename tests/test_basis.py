@@ -71,8 +71,8 @@ def test_filters_have_unit_norm(size: int, rings: Rings) -> None:
 def test_a_quarter_turn_of_a_filter_is_a_phase(size: int, rings: Rings) -> None:
     for order in ORDERS:
         filters = harmonic_basis(size, order, rings)
-        turned = np.rot90(filters, axes=(1, 2))  # W(φ − 90°): counter-clockwise on the screen
-        np.testing.assert_allclose(turned, (-1j) ** order * filters, rtol=0, atol=1e-14)
+        rotated = np.rot90(filters, axes=(1, 2))  # W(φ − 90°): counter-clockwise on the screen
+        np.testing.assert_allclose(rotated, (-1j) ** order * filters, rtol=0, atol=1e-14)
 
 
 @kernels
@@ -142,8 +142,8 @@ def test_a_5x5_kernel_has_the_rings_that_the_paper_counts() -> None:
 def test_orders_0_and_1_use_every_ring_unchanged(size: int) -> None:
     distances = np.unique(grid(size)[0].round(9))
     for m in (0, 1):
-        kept = [d for d in distances if m == 0 or d > 0]
-        rings = [raw_ring(size, m, d) for d in kept]
+        distinct = [d for d in distances if m == 0 or d > 0]
+        rings = [raw_ring(size, m, d) for d in distinct]
         expected = np.array([r / np.linalg.norm(r) for r in rings]).reshape(-1, size, size)
         np.testing.assert_allclose(harmonic_basis(size, m), expected, rtol=0, atol=1e-14)
 
@@ -212,12 +212,12 @@ def test_bad_arguments_are_named(order: int) -> None:
 
 # Any angle ---------------------------------------------------------------------------------------
 
-# Of the response, on random pictures without wavelengths under 16 pixels, kernels 4 to 7.
+# Of the response, on random images without wavelengths under 16 pixels, kernels 4 to 7.
 BOUND = {"exact": 0.05, "gaussian": 0.01}
 
 
 def responses(filters: Complex, theta: float, wavelength: float = 16.0) -> Complex:
-    """Answers, ``(pictures, filters)``, to 300 random pictures turned by θ about the kernel."""
+    """Answers, ``(images, filters)``, to 300 random images rotated by θ about the kernel."""
     rng = np.random.default_rng(0)
     waves = (300, 8)
     frequency = 2 * math.pi / wavelength * np.sqrt(rng.random(waves))
@@ -225,10 +225,10 @@ def responses(filters: Complex, theta: float, wavelength: float = 16.0) -> Compl
     amplitude = rng.random(waves)
     radius, phi = (g.ravel() for g in grid(filters.shape[-1]))
     along = radius * np.cos(phi - direction[..., None])
-    pictures = (amplitude[..., None] * np.cos(frequency[..., None] * along + shift[..., None])).sum(
+    images = (amplitude[..., None] * np.cos(frequency[..., None] * along + shift[..., None])).sum(
         axis=1
     )
-    return pictures @ flat(filters).T
+    return images @ flat(filters).T
 
 
 def worst_error(filters: Complex, order: int) -> float:
@@ -245,7 +245,7 @@ def worst_error(filters: Complex, order: int) -> float:
 @pytest.mark.parametrize("rings", RINGS)
 @pytest.mark.parametrize("size", range(4, 8))
 @pytest.mark.parametrize("order", [-3, -2, 2, 3])
-def test_orders_2_and_3_turn_as_they_should_at_any_angle(
+def test_orders_2_and_3_rotate_as_they_should_at_any_angle(
     size: int, order: int, rings: Rings
 ) -> None:
     assert worst_error(harmonic_basis(size, order, rings), order) < BOUND[rings]
@@ -263,13 +263,13 @@ def test_filters_as_sampled_do_not(size: int, order: int, rings: Rings) -> None:
 
 
 @pytest.mark.parametrize(("size", "bound"), [(3, 0.02), (5, 0.08), (7, 0.2)])
-def test_exact_rings_of_order_1_turn_within_a_bound_that_grows_with_their_radius(
+def test_exact_rings_of_order_1_rotate_within_a_bound_that_grows_with_their_radius(
     size: int, bound: float
 ) -> None:
     assert worst_error(harmonic_basis(size, 1), 1) < bound
 
 
 @pytest.mark.parametrize("size", [3, 5, 7])
-def test_gaussian_rings_of_orders_0_and_1_turn_within_a_hundredth(size: int) -> None:
+def test_gaussian_rings_of_orders_0_and_1_rotate_within_a_hundredth(size: int) -> None:
     assert worst_error(harmonic_basis(size, 0, "gaussian"), 0) < 0.012
     assert worst_error(harmonic_basis(size, 1, "gaussian"), 1) < 0.012

@@ -35,7 +35,7 @@ def _fresh_compiler() -> None:
 
 
 def gradients(net: nn.Module, x: Tensor, dtype: torch.dtype | None = None) -> list[Tensor]:
-    """Of a loss in which every output counts differently; under autocast if a type is given."""
+    """Of a loss in which every output counts differently; under autocast if there is a type."""
     with torch.autocast("cpu", dtype, enabled=dtype is not None):
         y = net(x)
     weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)
@@ -141,8 +141,8 @@ def test_float64_gradients_are_exact(training: bool) -> None:
 def test_conversion_to_float64_and_back_changes_nothing() -> None:
     net, x = example().eval(), torch.randn(2, 3, 16, 16)
     before = net(x)
-    there = net.double()(x.double())
-    assert relative(before.double(), there) < ROUNDING
+    wide = net.double()(x.double())
+    assert relative(before.double(), wide) < ROUNDING
     assert torch.equal(net.float()(x), before)
 
 
@@ -388,7 +388,7 @@ def test_gradient_checkpointing() -> None:
 
 
 def second_order_cases() -> dict[str, nn.Module]:
-    """Modules from 6 channels; widths differ, so that there is more than one run of streams."""
+    """Modules from 6 channels; widths differ, so that there is more than one group of streams."""
     streams = "1x0r + 1x1 + 1x0r + 1x2"
     return {
         "ModReLU": hnn.ModReLU(streams),

@@ -28,7 +28,7 @@ def natural_image() -> NDArray[np.float64]:
     return (crop - crop.mean()) / crop.std()
 
 
-def picture(kind: str) -> NDArray[np.float64]:
+def sample(kind: str) -> NDArray[np.float64]:
     if kind == "natural":
         return natural_image()
     return np.random.default_rng(0).standard_normal((PIXELS, PIXELS))
@@ -71,8 +71,8 @@ def expected(powers: list[Spectrum], made: Plan, deviations: Deviations) -> list
                     columns = block.filters[path.filter].columns
                     rings = np.fft.fft2(made.spec.basis(path.order), s=(PIXELS, PIXELS))
                     gain = np.tensordot(deviation[columns] ** 2, np.abs(rings) ** 2, 1)
-                    kept = 0.5 if out.real and not source.real else 1.0
-                    total += kept * source.multiplicity * gain * powers[start + path.source]
+                    share = 0.5 if out.real and not source.real else 1.0
+                    total += share * source.multiplicity * gain * powers[start + path.source]
                 start += len(block.inputs)
             result.append(total)
     return result
@@ -80,14 +80,14 @@ def expected(powers: list[Spectrum], made: Plan, deviations: Deviations) -> list
 
 def expected_powers(kind: str, size: int, streams: Streams, equal_rings: bool) -> list[float]:
     """Mean squared magnitude of the fields, expected after 0 to 10 layers."""
-    powers, before, found = [spectrum(kind)], Streams("1x0r"), [1.0]
+    powers, before, actual = [spectrum(kind)], Streams("1x0r"), [1.0]
     for _ in range(DEPTH):
         made = make_plan(before, streams, KernelSpec(size))
         deviations = equal(made) if equal_rings else radial_std(made)
         powers, before = expected(powers, made, deviations), streams
         widths = [stream.multiplicity for stream in streams]
-        found.append(float(np.average([p.mean() for p in powers], weights=widths)))
-    return found
+        actual.append(float(np.average([p.mean() for p in powers], weights=widths)))
+    return actual
 
 
 @pytest.mark.parametrize("streams", ["8x0 + 8x1", "16x0r + 16x1"])
@@ -106,7 +106,7 @@ def test_with_more_orders_the_layers_after_the_first_keep_it(
 ) -> None:
     powers = expected_powers(kind, size, Streams(streams), equal_rings=False)
     assert max(powers[1:]) < 2 * min(powers[1:])
-    assert powers[1] > 0.4  # of a smooth picture, filters of high order see little
+    assert powers[1] > 0.4  # of a smooth image, filters of high order see little
 
 
 @pytest.mark.parametrize("kind", ["noise", "natural"])
@@ -125,7 +125,7 @@ def drawn_powers(
 
     One draw of ten narrow layers scatters: each multiplies the power by a random number.
     """
-    image = torch.tensor(picture(kind), dtype=torch.float32)[None, None]
+    image = torch.tensor(sample(kind), dtype=torch.float32)[None, None]
     powers = torch.zeros(draws, DEPTH + 1)
     for draw in range(draws):
         torch.manual_seed(draw)
@@ -151,7 +151,7 @@ def drawn_powers(
 def test_drawn_power_stays_within_a_factor_of_two(kind: str, size: int, padding_mode: str) -> None:
     powers = drawn_powers(kind, size, padding_mode)
     assert powers[1:].max() < 2 * powers[1:].min()
-    if kind == "noise":  # a smooth picture has little that filters of order 1 can pass on
+    if kind == "noise":  # a smooth image has little that filters of order 1 can pass on
         assert powers.min() > 0.5
         assert powers.max() < 2
 
@@ -194,5 +194,5 @@ def test_deviations_stand_one_a_column_and_are_cached() -> None:
 def test_radial_weights_are_drawn_with_these_deviations() -> None:
     layer = hnn.HConv2d("64x0 + 64x1", "64x0 + 64x1", 5)
     (weight,), (deviation,) = layer.filters.radial.values(), radial_std(layer.filters.plan)
-    found = weight.detach().square().mean((0, 1)).sqrt()
-    torch.testing.assert_close(found, torch.tensor(deviation).float(), rtol=0.05, atol=0)
+    actual = weight.detach().square().mean((0, 1)).sqrt()
+    torch.testing.assert_close(actual, torch.tensor(deviation).float(), rtol=0.05, atol=0)

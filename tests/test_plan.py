@@ -68,7 +68,7 @@ def test_columns_of_filters_tile_the_weights_phased_ones_first(
             assert used.phased == (spec.phase != "none" and not real)
 
 
-def test_shared_filters_are_told_apart_by_order_alone() -> None:
+def test_shared_filters_differ_by_order_alone() -> None:
     block = only_block("4x0 + 4x1 + 4x2", "4x0 + 4x1", KernelSpec(5))
     used = {(path.target, path.source): path.filter for path in block.paths}
     assert used[0, 0] == used[1, 1]

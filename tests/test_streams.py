@@ -39,7 +39,7 @@ layout = st.lists(stream, min_size=1, max_size=5).map(Streams)
 angle = st.floats(-7, 7)
 
 
-def picture(streams: Streams, batch: int = 2) -> Tensor:
+def image(streams: Streams, batch: int = 2) -> Tensor:
     return torch.randn(batch, streams.channels, 3, 4, dtype=torch.float64)
 
 
@@ -160,10 +160,10 @@ def test_an_empty_slice_is_an_error() -> None:
 
 @given(layout, layout)
 def test_adding_is_the_layout_of_cat(a: Streams, b: Streams) -> None:
-    x, y = picture(a), picture(b)
+    x, y = image(a), image(b)
     both = as_complex(torch.cat([x, y], dim=1), a + b)
-    for found, expected in zip(both, as_complex(x, a) + as_complex(y, b), strict=True):
-        assert torch.equal(found, expected)
+    for actual, expected in zip(both, as_complex(x, a) + as_complex(y, b), strict=True):
+        assert torch.equal(actual, expected)
     assert str(a) + b == a + str(b) == a + b
     assert a * 3 == a + a + a
 
@@ -193,16 +193,16 @@ def test_groups_are_neighbours_alike_and_as_long_as_can_be(streams: Streams) -> 
 
 @given(layout, angle)
 def test_rotation_multiplies_each_stream_by_its_phase(streams: Streams, theta: float) -> None:
-    x = picture(streams)
-    turned = as_complex(streams.rotate(x, theta), streams)
-    for s, before, after in zip(streams, as_complex(x, streams), turned, strict=True):
+    x = image(streams)
+    rotated = as_complex(streams.rotate(x, theta), streams)
+    for s, before, after in zip(streams, as_complex(x, streams), rotated, strict=True):
         phase = complex(math.cos(s.order * theta), math.sin(s.order * theta))
         torch.testing.assert_close(after, phase * before, rtol=0, atol=1e-13)
 
 
 @given(layout, angle, angle)
 def test_rotation_is_a_group_action(streams: Streams, a: float, b: float) -> None:
-    x = picture(streams)
+    x = image(streams)
     together = streams.rotate(x, a + b)
     torch.testing.assert_close(
         streams.rotate(streams.rotate(x, b), a), together, rtol=0, atol=1e-12
@@ -212,17 +212,17 @@ def test_rotation_is_a_group_action(streams: Streams, a: float, b: float) -> Non
 
 @given(layout)
 def test_a_batch_of_angles_rotates_each_element_by_its_own(streams: Streams) -> None:
-    x, angles = picture(streams, batch=3), torch.tensor([0.3, -2.0, 5.0], dtype=torch.float64)
+    x, angles = image(streams, batch=3), torch.tensor([0.3, -2.0, 5.0], dtype=torch.float64)
     expected = [streams.rotate(x[i : i + 1], theta) for i, theta in enumerate(map(float, angles))]
     torch.testing.assert_close(streams.rotate(x, angles), torch.cat(expected), rtol=0, atol=1e-14)
 
 
 def test_order_zero_is_left_alone() -> None:
     streams = Streams("3x0r + 2x0 + 2x1")
-    x = picture(streams)
-    turned = streams.rotate(x, 1.0)
-    assert torch.equal(turned[:, :7], x[:, :7])
-    assert not torch.allclose(turned[:, 7:], x[:, 7:])
+    x = image(streams)
+    rotated = streams.rotate(x, 1.0)
+    assert torch.equal(rotated[:, :7], x[:, :7])
+    assert not torch.allclose(rotated[:, 7:], x[:, 7:])
 
 
 def test_rotation_of_vectors_keeps_dtype_and_gradient() -> None:

@@ -30,13 +30,13 @@ class Own(nn.Module):
 
 
 class Flat(nn.Module):
-    """A picture to a vector: a layer's fields, with their orders, in the middle of the picture."""
+    """A image to a vector: a layer's fields, with their orders, in the middle of the image."""
 
     in_streams, out_streams = Streams("1x0r"), Streams("4x0r + 4x1 + 4x2")
 
     def __init__(self, broken: bool = False) -> None:
         super().__init__()
-        # The even kernel gives an even picture a pixel in its middle.
+        # The even kernel gives an even image a pixel in its middle.
         self.layer = hnn.HConv2d(self.in_streams, self.out_streams, 6, rings="gaussian")
         self.broken = broken
 
@@ -73,7 +73,7 @@ class Constant(nn.Module):
 # What passes -------------------------------------------------------------------------------------
 
 
-def test_pictures_pass() -> None:
+def test_images_pass() -> None:
     report = equivariance_error(conv())
     assert report.streams == BOTH
     assert report.angles == (15.0, 30.0, 45.0, 60.0, 75.0, 90.0, 180.0, 270.0)
@@ -98,7 +98,7 @@ def test_any_angles_can_be_asked_for(angles: list[float]) -> None:
 
 
 @pytest.mark.parametrize("size", [32, 33, 48])
-def test_any_size_and_picture_can_be_asked_for(size: int) -> None:
+def test_any_size_and_image_can_be_asked_for(size: int) -> None:
     assert_equivariant(conv(), size=size, wavelength=12.0, seed=3)
 
 
@@ -136,12 +136,12 @@ def test_the_message_names_the_worst_angle_and_stream() -> None:
     with pytest.raises(AssertionError) as error:
         assert_equivariant(Conjugated(), angles)
     message = str(error.value)
-    found = re.search(
+    actual = re.search(
         r"at (\S+) degrees stream (\S+) of (.*) is off by (\S+) of its norm, allowed (\S+)", message
     )
-    assert found is not None
-    assert found.groups()[:3] == ("45", "2x2", "1x0r + 3x1 + 2x2")
-    assert float(found[4]) > float(found[5]) > 0.2
+    assert actual is not None
+    assert actual.groups()[:3] == ("45", "2x2", "1x0r + 3x1 + 2x2")
+    assert float(actual[4]) > float(actual[5]) > 0.2
     assert "1x0r         3x1         2x2" in message  # and the whole table follows
     assert len(message.splitlines()) == 2 + len(angles)
 
@@ -181,12 +181,12 @@ def test_nan_and_infinity_are_caught(value: float, at: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "missing"), [({}, "in_streams"), ({"in_streams": "1x0r"}, "out_streams")]
+    ("known", "missing"), [({}, "in_streams"), ({"in_streams": "1x0r"}, "out_streams")]
 )
-def test_a_module_without_streams_is_asked_for_them(given: dict[str, str], missing: str) -> None:
+def test_a_module_without_streams_is_asked_for_them(known: dict[str, str], missing: str) -> None:
     message = f'cannot tell the {missing} of Own: .* give {missing}="3x0r" or the like'
     with pytest.raises(ValueError, match=message):
-        assert_equivariant(Own(), **given)
+        assert_equivariant(Own(), **known)
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 8, 8), (1, 4, 8), (4,)])
@@ -209,20 +209,20 @@ def test_the_report_prints_a_row_an_angle_and_a_column_a_stream() -> None:
     assert all(len(line.split()) == 3 for line in lines)
 
 
-# The test picture --------------------------------------------------------------------------------
+# The test image --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [32, 33])
-def test_the_picture_turns_exactly(size: int) -> None:
+def test_the_image_rotates_exactly(size: int) -> None:
     streams = Streams("2x0r + 2x1")
     straight = band_limited(streams, size)
-    turned = band_limited(streams, size, math.pi / 2)
+    rotated = band_limited(streams, size, math.pi / 2)
     pixels = torch.rot90(straight, 1, (2, 3))
     expected = torch.cat([pixels[:, :2], -pixels[:, 4:], pixels[:, 2:4]], dim=1)
-    torch.testing.assert_close(turned, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(rotated, expected, rtol=0, atol=1e-12)
 
 
-def test_the_picture_is_smooth_and_ends_inside_the_frame() -> None:
+def test_the_image_is_smooth_and_ends_inside_the_frame() -> None:
     x = band_limited(Streams("8x0"), 64, wavelength=16.0)
     assert x.dtype == torch.float64
     assert x.shape == (1, 16, 64, 64)
@@ -234,7 +234,7 @@ def test_the_picture_is_smooth_and_ends_inside_the_frame() -> None:
     assert power[..., short].sum() < 1e-3 * power.sum()
 
 
-def test_the_picture_follows_its_seed() -> None:
+def test_the_image_follows_its_seed() -> None:
     one, again, other = (band_limited(BOTH, 16, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(one, again)
     assert not torch.allclose(one, other)

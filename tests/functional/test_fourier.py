@@ -43,33 +43,33 @@ def test_the_cpu_form_agrees_with_the_reference(
     matrix = torch.tensor(F.synthesis(3, 12)).to(dtype)
     x = torch.randn(40, 21, 9, 8, dtype=dtype, requires_grad=True)  # more than one piece
     weight, bias = torch.rand(2, 3, dtype=dtype).requires_grad_().unbind()
-    grad, found = torch.randn_like(x), []
+    grad, actual = torch.randn_like(x), []
     for plain in (True, False):
         monkeypatch.setattr(_dispatch, "transformed", lambda plain=plain: plain)
         mean, var = torch.zeros(2, 3, dtype=dtype)
         y = F.batch_fourier_relu(x, mean, var, weight, bias, matrix, training=True, momentum=1.0)
         scaled = F.fourier_relu(x, weight, bias, matrix)
         inputs = (x, weight, bias)
-        found.append(
+        actual.append(
             [
                 *(y, mean, var, scaled),
                 *torch.autograd.grad(y, inputs, grad),
                 *torch.autograd.grad(scaled, inputs, grad),
             ]
         )
-    for expected, got in zip(*found, strict=True):
+    for expected, got in zip(*actual, strict=True):
         assert torch.allclose(got, expected, rtol=1e-12 if dtype == torch.float64 else 1e-3)
 
 
-@pytest.mark.parametrize("given", ["scale", "shift", "both", "none"])
-def test_a_scale_or_a_shift_may_be_left_out(given: str) -> None:
+@pytest.mark.parametrize("present", ["scale", "shift", "both", "none"])
+def test_a_scale_or_a_shift_may_be_left_out(present: str) -> None:
     matrix, x = torch.tensor(F.synthesis(3, 12)), torch.randn(2, 21, 4, 4).double()
-    scale = torch.rand(3).double() if given in ("scale", "both") else None
-    shift = torch.rand(3).double() if given in ("shift", "both") else None
+    scale = torch.rand(3).double() if present in ("scale", "both") else None
+    shift = torch.rand(3).double() if present in ("shift", "both") else None
     expected = reference.fourier_relu(x, scale, shift, matrix)
     assert torch.allclose(F.fourier_relu(x, scale, shift, matrix), expected)
     assert torch.allclose(expected, reference.fourier_act(x, torch.relu, matrix)) == (
-        given == "none"
+        present == "none"
     )
 
 

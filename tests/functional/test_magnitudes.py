@@ -39,7 +39,7 @@ def from_complex(z: Tensor, streams: Streams) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-def picture(streams: Streams, shape: tuple[int, ...] = (3, 4, 5), **options: object) -> Tensor:
+def image(streams: Streams, shape: tuple[int, ...] = (3, 4, 5), **options: object) -> Tensor:
     batch, *pixels = shape
     return torch.randn(batch, streams.channels, *pixels, **({"dtype": torch.float64} | options))
 
@@ -54,7 +54,7 @@ def per_field(values: Tensor) -> Tensor:
 @layouts
 def test_magnitude_is_the_modulus(text: str) -> None:
     streams = Streams(text)
-    x = picture(streams)
+    x = image(streams)
     expected = to_complex(x, streams).abs()
     torch.testing.assert_close(F.magnitude(x, streams), expected, rtol=1e-14, atol=0)
 
@@ -67,23 +67,23 @@ def test_magnitude_is_exact() -> None:
 @layouts
 def test_modrelu_shrinks_the_modulus(text: str) -> None:
     streams = Streams(text)
-    x, bias = picture(streams), torch.randn(streams.fields, dtype=torch.float64)
+    x, bias = image(streams), torch.randn(streams.fields, dtype=torch.float64)
     z = to_complex(x, streams)
     length = (z.abs() ** 2 + F.MAGNITUDE_EPS).sqrt()
     expected = torch.relu(length + per_field(bias)) * z / length
-    found = F.modrelu(x, bias, streams)
-    torch.testing.assert_close(found, from_complex(expected, streams), rtol=0, atol=1e-13)
+    actual = F.modrelu(x, bias, streams)
+    torch.testing.assert_close(actual, from_complex(expected, streams), rtol=0, atol=1e-13)
 
 
 @layouts
 def test_magnitude_relu_scales_and_shifts_the_modulus(text: str) -> None:
     streams = Streams(text)
-    x, (scale, shift) = picture(streams), torch.randn(2, streams.fields, dtype=torch.float64)
+    x, (scale, shift) = image(streams), torch.randn(2, streams.fields, dtype=torch.float64)
     z = to_complex(x, streams)
     length = (z.abs() ** 2 + 0.01).sqrt()
     expected = z * torch.relu(per_field(scale) + per_field(shift) / length)
-    found = F.magnitude_relu(x, scale, shift, streams, magnitude_eps=0.01)
-    torch.testing.assert_close(found, from_complex(expected, streams), rtol=0, atol=1e-13)
+    actual = F.magnitude_relu(x, scale, shift, streams, magnitude_eps=0.01)
+    torch.testing.assert_close(actual, from_complex(expected, streams), rtol=0, atol=1e-13)
 
 
 @layouts
@@ -92,7 +92,7 @@ def test_magnitude_act_applies_the_function_to_the_modulus(
     text: str, act: Callable[[Tensor], Tensor]
 ) -> None:
     streams = Streams(text)
-    x = picture(streams)
+    x = image(streams)
     z = to_complex(x, streams)
     length = (z.abs() ** 2 + F.MAGNITUDE_EPS).sqrt()
     expected = from_complex(act(length) * z / length, streams)
@@ -108,17 +108,17 @@ def test_magnitude_act_sees_all_fields_at_once(text: str) -> None:
         seen.append(lengths.shape)
         return lengths * per_field(torch.arange(streams.fields))
 
-    x = picture(streams)
-    found = F.magnitude(F.magnitude_act(x, act, streams), streams)
+    x = image(streams)
+    actual = F.magnitude(F.magnitude_act(x, act, streams), streams)
     expected = F.magnitude(x, streams) * per_field(torch.arange(streams.fields))
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
     assert seen == [(3, streams.fields, 4, 5)]
 
 
 @layouts
 def test_gate_multiplies_fields_by_a_sigmoid(text: str) -> None:
     streams = Streams(text)
-    x, gates = picture(streams), torch.randn(3, streams.fields, 4, 5, dtype=torch.float64)
+    x, gates = image(streams), torch.randn(3, streams.fields, 4, 5, dtype=torch.float64)
     expected = from_complex(to_complex(x, streams) * torch.sigmoid(gates), streams)
     torch.testing.assert_close(F.gate(x, gates, streams), expected, rtol=0, atol=1e-14)
 
@@ -126,7 +126,7 @@ def test_gate_multiplies_fields_by_a_sigmoid(text: str) -> None:
 @layouts
 def test_largest_takes_whole_fields(text: str) -> None:
     streams = Streams(text)
-    responses = [picture(streams) for _ in range(3)]
+    responses = [image(streams) for _ in range(3)]
     z = torch.stack([to_complex(r, streams) for r in responses])
     expected = z.gather(0, z.abs().argmax(0, keepdim=True))[0]
     assert torch.equal(F.largest(responses, streams), from_complex(expected, streams))
@@ -136,7 +136,7 @@ def test_largest_takes_whole_fields(text: str) -> None:
 @given(theta=st.floats(-7, 7))
 def test_magnitude_functions_leave_phases_and_orders_alone(text: str, theta: float) -> None:
     streams = Streams(text)
-    x = picture(streams)
+    x = image(streams)
     scale, shift, mean = torch.randn(3, streams.fields, dtype=torch.float64)
     var = torch.rand(streams.fields, dtype=torch.float64) + 0.5
     gates = torch.randn(3, streams.fields, 4, 5, dtype=torch.float64)
@@ -151,8 +151,8 @@ def test_magnitude_functions_leave_phases_and_orders_alone(text: str, theta: flo
         ),
     ]
     for function in functions:
-        turned = function(streams.rotate(x, theta))
-        torch.testing.assert_close(turned, streams.rotate(function(x), theta), rtol=0, atol=1e-11)
+        rotated = function(streams.rotate(x, theta))
+        torch.testing.assert_close(rotated, streams.rotate(function(x), theta), rtol=0, atol=1e-11)
     straight = F.magnitude(x, streams)
     torch.testing.assert_close(F.magnitude(streams.rotate(x, theta), streams), straight)
 
@@ -179,7 +179,7 @@ def test_batch_norm_normalises_the_modulus(
 ) -> None:
     monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     streams = Streams(text)
-    x, (weight, bias) = picture(streams), torch.randn(2, streams.fields, dtype=torch.float64)
+    x, (weight, bias) = image(streams), torch.randn(2, streams.fields, dtype=torch.float64)
     mean, var = torch.rand(2, streams.fields, dtype=torch.float64)
     expected, batch_mean, batch_var = batch_norm_reference(x, weight, bias, streams)
     moved_mean, moved_var = 0.7 * mean + 0.3 * batch_mean, 0.7 * var + 0.3 * batch_var
@@ -192,17 +192,17 @@ def test_batch_norm_normalises_the_modulus(
 @layouts
 def test_batch_norm_in_evaluation_is_one_scale_and_shift(text: str) -> None:
     streams = Streams(text)
-    x = picture(streams)
+    x = image(streams)
     mean, var, weight, bias = torch.rand(4, streams.fields, dtype=torch.float64)
     before = mean.clone(), var.clone()
-    found = F.batch_magnitude_relu(x, mean, var, weight, bias, streams)
+    actual = F.batch_magnitude_relu(x, mean, var, weight, bias, streams)
     folded = F.fold_batch_norm(mean, var, weight, bias, 1e-5)
-    assert torch.equal(found, F.magnitude_relu(x, *folded, streams))
+    assert torch.equal(actual, F.magnitude_relu(x, *folded, streams))
     z = to_complex(x, streams)
     length = (z.abs() ** 2 + F.MAGNITUDE_EPS).sqrt()
     normed = (length - per_field(mean)) / (per_field(var) + 1e-5).sqrt()
     expected = torch.relu(per_field(weight) * normed + per_field(bias)) * z / length
-    torch.testing.assert_close(found, from_complex(expected, streams), rtol=0, atol=1e-12)
+    torch.testing.assert_close(actual, from_complex(expected, streams), rtol=0, atol=1e-12)
     assert torch.equal(mean, before[0])
     assert torch.equal(var, before[1])
 
@@ -275,8 +275,8 @@ def test_the_cpu_form_is_the_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     streams = Streams(text)
-    x = form(picture(streams, (4, 6, 7), dtype=dtype))
-    grad = form(picture(streams, (4, 6, 7), dtype=dtype))
+    x = form(image(streams, (4, 6, 7), dtype=dtype))
+    grad = form(image(streams, (4, 6, 7), dtype=dtype))
     values = torch.randn(2, streams.fields, dtype=dtype)
 
     def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -288,31 +288,31 @@ def test_the_cpu_form_is_the_reference(
 
     function = norm if training else relu
     assert not _dispatch.needs_reference(x)
-    found = gradients(function, x, *values, grad=grad)
+    actual = gradients(function, x, *values, grad=grad)
     monkeypatch.setattr(_dispatch, "transformed", lambda: True)
     expected = gradients(function, x, *values, grad=grad)
-    for name, a, b in zip(("y", "x", "first", "second"), found, expected, strict=True):
+    for name, a, b in zip(("y", "x", "first", "second"), actual, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=close, atol=close, msg=lambda m, n=name: f"{n}: {m}")
 
 
 def test_the_cpu_form_works_through_a_batch_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = Streams("2x0r + 3x1")
-    x, grad = picture(streams, (9, 128, 128)), picture(streams, (9, 128, 128))  # 2.25 pieces
+    x, grad = image(streams, (9, 128, 128)), image(streams, (9, 128, 128))  # 2.25 pieces
     values = torch.randn(2, streams.fields, dtype=torch.float64)
 
     def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         running = torch.zeros(2, streams.fields, dtype=torch.float64)
         return F.batch_magnitude_relu(x, *running, weight, bias, streams, training=True)
 
-    found = gradients(norm, x, *values, grad=grad)
+    actual = gradients(norm, x, *values, grad=grad)
     monkeypatch.setattr(_dispatch, "transformed", lambda: True)
-    for a, b in zip(found, gradients(norm, x, *values, grad=grad), strict=True):
+    for a, b in zip(actual, gradients(norm, x, *values, grad=grad), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
 def test_the_cpu_form_takes_a_gradient_of_any_strides() -> None:
     streams = Streams("2x0r + 2x1")
-    x = picture(streams).requires_grad_()
+    x = image(streams).requires_grad_()
     bias = torch.zeros(streams.fields, dtype=torch.float64, requires_grad=True)
     F.modrelu(x, bias, streams).sum().backward()  # an expanded gradient
     summed = [x.grad.clone(), bias.grad.clone()]
@@ -328,7 +328,7 @@ def test_one_gradient_alone_can_be_asked_for(
 ) -> None:
     monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     streams = Streams("2x0r + 2x1")
-    inputs = [picture(streams), *torch.randn(2, streams.fields, dtype=torch.float64)]
+    inputs = [image(streams), *torch.randn(2, streams.fields, dtype=torch.float64)]
     everything = [v.clone().requires_grad_() for v in inputs]
     F.magnitude_relu(*everything, streams).square().sum().backward()
     inputs[wanted].requires_grad_()
@@ -346,7 +346,7 @@ def test_gradients_are_those_of_the_functions(
 ) -> None:
     monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     streams = Streams(text)
-    x = picture(streams, (2, 2, 1)).requires_grad_()
+    x = image(streams, (2, 2, 1)).requires_grad_()
     first, second = torch.rand(2, streams.fields, dtype=torch.float64).requires_grad_()
     gates = torch.randn(2, streams.fields, 2, 1, dtype=torch.float64, requires_grad=True)
 
@@ -368,7 +368,7 @@ def test_second_derivatives_are_those_of_the_functions(
 ) -> None:
     monkeypatch.setattr(_dispatch, "transformed", lambda: plain)
     streams = Streams("1x0r + 1x1")
-    x = picture(streams, (2, 2, 1)).requires_grad_()
+    x = image(streams, (2, 2, 1)).requires_grad_()
     first, second = torch.rand(2, streams.fields, dtype=torch.float64).requires_grad_()
 
     def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

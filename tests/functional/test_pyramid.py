@@ -28,7 +28,7 @@ FORMS: list[Callable[[Tensor], Tensor]] = [  # ways to lie in memory
 ]
 
 
-def picture(size: tuple[int, int], **options: object) -> Tensor:
+def image(size: tuple[int, int], **options: object) -> Tensor:
     return torch.randn(2, 3, *size, **({"dtype": torch.float64} | options))
 
 
@@ -61,7 +61,7 @@ def coordinates(side: int) -> Tensor:
 
 @every_size
 def test_halving_is_its_definition(size: tuple[int, int]) -> None:
-    x = picture(size)
+    x = image(size)
     expected = by_definition(by_definition(x, 2), 3)
     assert expected.shape[2:] == tuple((side + 1) // 2 for side in size)
     for grad in (True, False):
@@ -71,23 +71,23 @@ def test_halving_is_its_definition(size: tuple[int, int]) -> None:
 
 @given(sizes)
 def test_graphs_halve_alike(size: tuple[int, int]) -> None:
-    x = picture(size)
+    x = image(size)
     torch.testing.assert_close(reference.halve(x), F.halve2d(x), rtol=0, atol=1e-14)
     assert torch.equal(reference.halve_max(x), F.halve_max2d(x))
 
 
 @given(sizes, st.sampled_from([F.halve2d, F.halve_max2d, reference.halve, reference.halve_max]))
-def test_halving_turns_and_mirrors_with_its_input(size: tuple[int, int], halve: Halve) -> None:
-    x = picture(size)
+def test_halving_rotates_and_mirrors_with_its_input(size: tuple[int, int], halve: Halve) -> None:
+    x = image(size)
     for quarters in (1, 2, 3):
-        turned = halve(torch.rot90(x, quarters, (2, 3)))
+        rotated = halve(torch.rot90(x, quarters, (2, 3)))
         expected = torch.rot90(halve(x), quarters, (2, 3))
-        torch.testing.assert_close(turned, expected, rtol=0, atol=1e-14)
+        torch.testing.assert_close(rotated, expected, rtol=0, atol=1e-14)
     torch.testing.assert_close(halve(x.flip(3)), halve(x).flip(3), rtol=0, atol=1e-14)
 
 
 @given(sizes, st.floats(-1e3, 1e3))
-def test_a_flat_picture_stays_flat(size: tuple[int, int], value: float) -> None:
+def test_a_flat_image_stays_flat(size: tuple[int, int], value: float) -> None:
     x = torch.full((1, 1, *size), value, dtype=torch.float64)
     for halve in (F.halve2d, F.halve_max2d, reference.halve, reference.halve_max):
         assert torch.equal(halve(x), x[:, :, ::2, ::2])
@@ -107,26 +107,26 @@ def test_gradients_of_halving(size: tuple[int, int]) -> None:
     x = torch.randn(1, 1, *size, dtype=torch.float64, requires_grad=True)
     assert gradcheck(F.halve2d, x)
     assert gradgradcheck(F.halve2d, x)
-    (found,) = torch.autograd.grad(F.halve2d(x).square().sum(), x)
+    (actual,) = torch.autograd.grad(F.halve2d(x).square().sum(), x)
     (expected,) = torch.autograd.grad(reference.halve(x).square().sum(), x)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("size", [(7, 9), (7, 8), (8, 9), (8, 8)])
 def test_halving_leaves_its_input_and_its_gradient_alone(size: tuple[int, int]) -> None:
-    x = picture(size, requires_grad=True)
+    x = image(size, requires_grad=True)
     before = x.detach().clone()
     y = F.halve2d(x)
     grad = torch.randn_like(y)
-    kept = grad.clone()
+    grad_before = grad.clone()
     y.backward(grad)
     assert torch.equal(x, before)
-    assert torch.equal(grad, kept)
+    assert torch.equal(grad, grad_before)
 
 
 @pytest.mark.parametrize("size", [(7, 9), (7, 8), (8, 8), (1, 5)])
 def test_halving_under_what_torch_users_put_around_it(size: tuple[int, int]) -> None:
-    x = picture(size, dtype=torch.float32)
+    x = image(size, dtype=torch.float32)
     expected = F.halve2d(x)
     last = x.to(memory_format=torch.channels_last)
     torch.testing.assert_close(F.halve2d(last), expected)
@@ -166,12 +166,12 @@ def test_mean_pooling_is_that_of_torch(
 ) -> None:
     x = form(torch.randn(2, 3, 7, 8, dtype=dtype))
     grad = torch.randn(2, 3, 7 // size, 8 // size, dtype=dtype)
-    found, expected = [], []
-    for pool, results in ((F.mean_pool2d, found), (functional.avg_pool2d, expected)):
+    actual, expected = [], []
+    for pool, results in ((F.mean_pool2d, actual), (functional.avg_pool2d, expected)):
         leaf = x.detach().requires_grad_()
         y = pool(leaf, size)
         results += [y, *torch.autograd.grad(y, leaf, grad)]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
 
 
 def test_mean_pooling_can_be_differentiated_twice() -> None:
@@ -185,8 +185,8 @@ def test_pooling_is_exact_at_90_degrees(stride: int) -> None:
     x = torch.randn(1, 2, 6 * stride, 8 * stride, dtype=torch.float64)
     window = F.gaussian_window(stride + 2, 0.8)
     for pool in (lambda x: F.mean_pool2d(x, stride), lambda x: F.blur_pool2d(x, window, stride)):
-        turned = pool(torch.rot90(x, 1, (2, 3)))
-        torch.testing.assert_close(turned, torch.rot90(pool(x), 1, (2, 3)), rtol=0, atol=1e-13)
+        rotated = pool(torch.rot90(x, 1, (2, 3)))
+        torch.testing.assert_close(rotated, torch.rot90(pool(x), 1, (2, 3)), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("size", [3, 4, 7])
@@ -206,7 +206,7 @@ def test_the_gaussian_window_is_symmetric_and_sums_to_one(size: int) -> None:
 
 @given(sizes, st.integers(1, 5))
 def test_padding_makes_sizes_that_can_be_halved(size: tuple[int, int], times: int) -> None:
-    x = picture(size)
+    x = image(size)
     padded = F.pad_to_halve(x, times)
     for side, now in zip(size, padded.shape[2:], strict=True):
         assert now % 2**times == side % 2
@@ -215,8 +215,8 @@ def test_padding_makes_sizes_that_can_be_halved(size: tuple[int, int], times: in
     again = F.pad_to_halve(padded, times)
     assert again is padded
     for quarters in (1, 2, 3):
-        turned = F.pad_to_halve(torch.rot90(x, quarters, (2, 3)), times)
-        assert torch.equal(turned, torch.rot90(padded, quarters, (2, 3)))
+        rotated = F.pad_to_halve(torch.rot90(x, quarters, (2, 3)), times)
+        assert torch.equal(rotated, torch.rot90(padded, quarters, (2, 3)))
 
 
 @given(st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans(), st.integers(0, 4))
@@ -225,24 +225,24 @@ def test_enlarging_is_bilinear_interpolation(
 ) -> None:
     """Along an odd side of corners that stay corners, along an even one of pixels as squares."""
     height, width = (16 * max(n, 1 - odd) + odd for n, odd in ((k, odd_height), (m, odd_width)))
-    x = picture((halved(height, times), halved(width, times)))
+    x = image((halved(height, times), halved(width, times)))
     down, across = ({"mode": "bilinear", "align_corners": odd} for odd in (odd_height, odd_width))
     expected = functional.interpolate(x, (height, x.shape[3]), **down)
     expected = functional.interpolate(expected, (height, width), **across)
-    found = F.enlarge2d(x, height, width, times)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+    actual = F.enlarge2d(x, height, width, times)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-13)
     inner_height, inner_width = height - 2 * (height // 5), width - 2 * (width // 3)
     middle = F.enlarge2d(x, inner_height, inner_width, times)
-    torch.testing.assert_close(middle, F.crop(found, inner_height, inner_width))
+    torch.testing.assert_close(middle, F.crop(actual, inner_height, inner_width))
 
 
 @given(sizes, st.integers(0, 4))
-def test_enlarging_turns_with_its_input(size: tuple[int, int], times: int) -> None:
-    height, width = F.pad_to_halve(picture(size), 4).shape[2:]
-    x = picture((halved(height, times), halved(width, times)))
+def test_enlarging_rotates_with_its_input(size: tuple[int, int], times: int) -> None:
+    height, width = F.pad_to_halve(image(size), 4).shape[2:]
+    x = image((halved(height, times), halved(width, times)))
     expected = torch.rot90(F.enlarge2d(x, height, width, times), 1, (2, 3))
-    found = F.enlarge2d(torch.rot90(x, 1, (2, 3)), width, height, times)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+    actual = F.enlarge2d(torch.rot90(x, 1, (2, 3)), width, height, times)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("side", [80, 81])
@@ -263,7 +263,7 @@ def test_a_slope_survives_the_way_down_and_up(side: int, times: int) -> None:
 def test_gradients_of_enlarging(size: tuple[int, int]) -> None:
     x = torch.randn(1, 1, *((side + 1) // 2 for side in size), dtype=torch.float64)
     assert gradcheck(lambda z: F.enlarge2d(z, *size, 1), x.requires_grad_())
-    assert gradcheck(F.halve_max2d, picture(size, requires_grad=True))
+    assert gradcheck(F.halve_max2d, image(size, requires_grad=True))
 
 
 def test_pixels_are_placed_exactly_under_autocast() -> None:

@@ -23,11 +23,11 @@ def test_rotation_is_counter_clockwise_on_the_screen(
     degrees: float, shape: tuple[int, int]
 ) -> None:
     theta = math.radians(degrees)
-    found = F.rotate_pixels(dot(7.0, 0.0, *shape), theta)
+    actual = F.rotate_pixels(dot(7.0, 0.0, *shape), theta)
     right, up = 7 * math.cos(theta), 7 * math.sin(theta)
-    assert (found - dot(right, up, *shape)).abs().max() < 0.025  # what bicubic interpolation costs
+    assert (actual - dot(right, up, *shape)).abs().max() < 0.025  # what bicubic interpolation costs
     if degrees != 180:
-        assert (found - dot(right, -up, *shape)).abs().max() > 0.5
+        assert (actual - dot(right, -up, *shape)).abs().max() > 0.5
 
 
 @pytest.mark.parametrize("mode", ["bicubic", "bilinear", "nearest"])
@@ -49,7 +49,7 @@ def test_half_a_rotation_of_any_image_is_exact() -> None:
 def test_rotation_of_a_feature_map_moves_pixels_and_phases() -> None:
     streams = Streams("1x0r + 1x1")
     x = torch.randn(1, streams.channels, 9, 9, dtype=torch.float64)
-    found = F.rotate(x, math.pi / 2, streams)
+    actual = F.rotate(x, math.pi / 2, streams)
     pixels = torch.rot90(x, 1, (2, 3))
     expected = torch.cat([pixels[:, :1], -pixels[:, 2:], pixels[:, 1:2]], dim=1)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-14)

@@ -38,7 +38,7 @@ def test_triton_agrees_with_the_cpu_form(
     cpu = (x, scale, shift, matrix)
     gpu = (x.cuda().to(dtype), *(t.cuda().float() for t in (scale, shift, matrix)))
     gpu_grad, gpu_extra = grad.cuda().to(dtype), [t.cuda().float() for t in extra]
-    sums, kept = cpu_form.backward_sums(grad, *cpu)
+    sums, intermediate = cpu_form.backward_sums(grad, *cpu)
     pairs = [
         (triton.forward(*gpu), cpu_form.forward(*cpu)),
         (triton.moments(gpu[0], gpu[3]).sum(0), cpu_form.moments(x, matrix)[0]),
@@ -47,7 +47,7 @@ def test_triton_agrees_with_the_cpu_form(
         (triton.backward(gpu_grad, *gpu)[1].sum(0), sums[0]),
         (
             triton.backward_batch(gpu_grad, *gpu[:3], gpu_extra, None, gpu[3]),
-            cpu_form.backward_batch(grad, *cpu[:3], extra, kept, matrix),
+            cpu_form.backward_batch(grad, *cpu[:3], extra, intermediate, matrix),
         ),
     ]
     # tf32, which serves half precision, puts some values on the other side of the ReLU's corner.
@@ -62,11 +62,11 @@ def test_a_training_step_agrees_with_the_cpu(memory_format: torch.memory_format)
     twin = torch.nn.Sequential(conv, hnn.FourierAct(conv.out_streams, norm=True))
     net, twin = copy.deepcopy(twin).double(), twin.cuda()
     x = torch.randn(4, 1, 12, 12).double()
-    y, found = net(x), twin(x.cuda().float().contiguous(memory_format=memory_format))
+    y, actual = net(x), twin(x.cuda().float().contiguous(memory_format=memory_format))
     grad = torch.randn_like(y)
     y.backward(grad)
-    found.backward(grad.cuda().float())
-    assert (found.cpu() - y).norm() <= 1e-5 * y.norm()
+    actual.backward(grad.cuda().float())
+    assert (actual.cpu() - y).norm() <= 1e-5 * y.norm()
     for got, expected in zip(twin.parameters(), net.parameters(), strict=True):
         assert got.grad is not None
         assert expected.grad is not None

@@ -42,12 +42,12 @@ def test_cuda_is_cpu(build, shape, training: bool, memory_format: torch.memory_f
         if isinstance(layer, hnn.HDropout2d):
             layer.eval()
     x = torch.randn(shape)
-    there = copy.deepcopy(net).cuda().to(memory_format=memory_format)
-    y, gradients = step(there, x.cuda().to(memory_format=memory_format))
+    twin = copy.deepcopy(net).cuda().to(memory_format=memory_format)
+    y, gradients = step(twin, x.cuda().to(memory_format=memory_format))
     expected, expected_gradients = step(net, x)
     assert relative(y.cpu(), expected) < 1e-4
     assert relative(flat(gradients), flat(expected_gradients)) < 1e-3
-    for (name, a), b in zip(there.state_dict().items(), net.state_dict().values(), strict=True):
+    for (name, a), b in zip(twin.state_dict().items(), net.state_dict().values(), strict=True):
         assert relative(a.cpu(), b) < 1e-4, name
 
 

@@ -77,13 +77,13 @@ def test_magnitudes_and_their_gradients_agree_with_the_cpu(
     x[0] = 0  # where the gradient is 0
     twin = x.cuda().requires_grad_()
     x = x.double().requires_grad_()
-    lengths, found = (hnets.functional.magnitude(z, streams) for z in (x, twin))
+    lengths, actual = (hnets.functional.magnitude(z, streams) for z in (x, twin))
     grad = torch.randn_like(lengths).to(dtype)
     lengths.backward(grad.double())
-    found.backward(grad.cuda())
-    assert found.dtype == dtype
+    actual.backward(grad.cuda())
+    assert actual.dtype == dtype
     bound = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 5e-3}[dtype]
-    for got, expected in ((found, lengths), (twin.grad, x.grad)):
+    for got, expected in ((actual, lengths), (twin.grad, x.grad)):
         assert got is not None
         assert expected is not None
         assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
@@ -99,20 +99,20 @@ def test_halving_and_its_gradient_agree_with_the_cpu(
     x = torch.randn(2, 3, *size).to(dtype).contiguous(memory_format=memory_format)
     twin = x.cuda().requires_grad_()
     x = x.double().requires_grad_()
-    half, found = hnets.functional.halve2d(x), hnets.functional.halve2d(twin)
+    half, actual = hnets.functional.halve2d(x), hnets.functional.halve2d(twin)
     grad = torch.randn_like(half).to(dtype)
     half.backward(grad.double())
-    found.backward(grad.cuda().contiguous(memory_format=memory_format))
-    assert found.is_contiguous(memory_format=memory_format)
+    actual.backward(grad.cuda().contiguous(memory_format=memory_format))
+    assert actual.is_contiguous(memory_format=memory_format)
     bound = {torch.float32: 1e-6, torch.bfloat16: 5e-3}[dtype]
-    for got, expected in ((found, half), (twin.grad, x.grad)):
+    for got, expected in ((actual, half), (twin.grad, x.grad)):
         assert got is not None
         assert expected is not None
         assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
 
 
 @pytest.mark.parametrize("name", ["hdsn", "hed_low"])
-def test_boundary_networks_answer_as_on_the_cpu(name: str) -> None:
+def test_boundary_networks_are_as_on_the_cpu(name: str) -> None:
     net = hnets.create_model(name)
     twin = hnets.create_model(name).cuda()
     twin.load_state_dict(net.state_dict())

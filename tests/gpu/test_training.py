@@ -56,8 +56,8 @@ def test_captured_steps_are_the_steps() -> None:
             one.begin_epoch(epoch, [1.0, 0.5, 0.25])
             for _ in range(one.steps):
                 one.step()
-        expected, found = eager.end_epoch(), captured.end_epoch()
-        assert found == pytest.approx(expected, rel=1e-2)
+        expected, actual = eager.end_epoch(), captured.end_epoch()
+        assert actual == pytest.approx(expected, rel=1e-2)
 
 
 def test_a_captured_step_reads_the_rate_from_the_device() -> None:

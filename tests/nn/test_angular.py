@@ -47,10 +47,10 @@ def test_exact_at_the_angles_of_the_samples(name: str, training: bool) -> None:
     layer = _filled(ACTS[name]).train(training)
     x, streams = torch.randn(4, Streams(CIRCLE).channels, 5, 5).double(), Streams(CIRCLE)
     samples = getattr(layer, "samples", 1)
-    for turn in range(1, samples):
-        theta = 2 * math.pi * turn / samples
-        turned, expected = layer(streams.rotate(x, theta)), streams.rotate(layer(x), theta)
-        assert torch.allclose(turned, expected, atol=1e-12)
+    for step in range(1, samples):
+        theta = 2 * math.pi * step / samples
+        rotated, expected = layer(streams.rotate(x, theta)), streams.rotate(layer(x), theta)
+        assert torch.allclose(rotated, expected, atol=1e-12)
 
 
 @settings(max_examples=20)
@@ -60,8 +60,8 @@ def test_polynomials_and_norms_are_exact_at_every_angle(theta: float) -> None:
     x = torch.randn(4, streams.channels, 3, 3, generator=torch.Generator().manual_seed(1)).double()
     for name in ("poly", "poly, normed", "norm"):
         layer = ACTS[name](CIRCLE).double()
-        turned, expected = layer(streams.rotate(x, theta)), streams.rotate(layer(x), theta)
-        assert torch.allclose(turned, expected, atol=1e-12)
+        rotated, expected = layer(streams.rotate(x, theta)), streams.rotate(layer(x), theta)
+        assert torch.allclose(rotated, expected, atol=1e-12)
 
 
 def test_more_samples_make_relu_more_equivariant() -> None:
@@ -71,8 +71,8 @@ def test_more_samples_make_relu_more_equivariant() -> None:
     for samples in (9, 12, 16, 24, 48):
         act = hnn.FourierAct(streams, samples=samples).double()
         theta = math.pi / samples  # half way between two samples: the worst angle
-        y, turned = act(x), act(streams.rotate(x, theta))
-        errors.append(float((turned - streams.rotate(y, theta)).norm() / y.norm()))
+        y, rotated = act(x), act(streams.rotate(x, theta))
+        errors.append(float((rotated - streams.rotate(y, theta)).norm() / y.norm()))
     assert errors == sorted(errors, reverse=True)
     assert errors[2] < 0.1  # the default number
     assert errors[-1] < 0.01
@@ -88,10 +88,10 @@ def test_the_square_is_the_truncated_tensor_product() -> None:
     c = {0: z0, 1: torch.complex(a1, b1) / math.sqrt(2), 2: torch.complex(a2, b2) / math.sqrt(2)}
     c |= {-k: c[k].conj() for k in (1, 2)}
     y = act(x).flatten()
-    found = [y[0], torch.complex(y[1], y[2]), torch.complex(y[3], y[4])]
+    actual = [y[0], torch.complex(y[1], y[2]), torch.complex(y[3], y[4])]
     for p in range(3):
         product = sum(c[n] * c[p - n] for n in range(-2, 3) if abs(p - n) <= 2)
-        assert torch.allclose(found[p], product.real if p == 0 else math.sqrt(2) * product)
+        assert torch.allclose(actual[p], product.real if p == 0 else math.sqrt(2) * product)
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -47,7 +47,7 @@ SAMPLING = [hnn.HAvgPool2d(2), hnn.HBlurPool2d(2), hnn.HUpsample2d(2), hnn.Globa
 
 
 @pytest.mark.parametrize("module", SAMPLING, ids=lambda m: type(m).__name__)
-def test_sampling_asks_for_pictures(module: torch.nn.Module) -> None:
+def test_sampling_asks_for_images(module: torch.nn.Module) -> None:
     name = type(module).__name__
     with pytest.raises(ValueError, match=f"{name} expects an input of shape") as caught:
         module(torch.randn(4, 8, 8))

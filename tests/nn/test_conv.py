@@ -71,7 +71,7 @@ def correlate(field: Tensor, kernel: Tensor, layer: hnn.HConv2d) -> Tensor:
 
 def filters(layer: hnn.HConv2d) -> dict[tuple[int, int, bool], Tensor]:
     """The complex filter R(r)·exp(i(mφ+β)) of every path, by output, input and conjugate."""
-    spec, plan, found = layer.filters.spec, layer.filters.plan, {}
+    spec, plan, actual = layer.filters.spec, layer.filters.plan, {}
     number = row_start = 0
     for row in plan.rows:
         column_start = 0
@@ -87,10 +87,10 @@ def filters(layer: hnn.HConv2d) -> dict[tuple[int, int, bool], Tensor]:
                 kernel = torch.einsum("oir,rxy->oixy", weight, torch.tensor(harmonics))
                 kernel = kernel.conj() if path.order < 0 else kernel
                 key = (row_start + path.target, column_start + path.source, path.conjugate)
-                found[key] = kernel
+                actual[key] = kernel
             number, column_start = number + 1, column_start + len(block.inputs)
         row_start += len(row[0].outputs)
-    return found
+    return actual
 
 
 def reference(layer: hnn.HConv2d, x: Tensor) -> Tensor:
@@ -140,8 +140,8 @@ def test_one_real_convolution_is_the_sum_over_paths(
     layer = randomised(hnn.HConv2d(into, out, size, rings=rings, **options))
     x = torch.randn(2, layer.in_streams.channels, 13, 14, dtype=torch.float64)
     with torch.no_grad():
-        found, expected = layer(x), reference(layer, x)
-    torch.testing.assert_close(found, expected, rtol=EXACT, atol=EXACT)
+        actual, expected = layer(x), reference(layer, x)
+    torch.testing.assert_close(actual, expected, rtol=EXACT, atol=EXACT)
 
 
 def test_the_reference_tells_a_changed_layer_from_its_own() -> None:
@@ -217,9 +217,9 @@ def test_real_inputs_and_outputs_halve_the_kernel() -> None:
 def test_making_a_layer_double_makes_it_exact() -> None:
     layer = hnn.HConv2d("1x0r", "2x1", 5)
     kernel = layer.double().filters()
-    turned = torch.rot90(kernel, 1, (2, 3))
+    rotated = torch.rot90(kernel, 1, (2, 3))
     re, im = kernel.chunk(2)
-    assert torch.cat([im, -re]).sub(turned).abs().max() < 1e-15  # exp(−i·90°) times the filter
+    assert torch.cat([im, -re]).sub(rotated).abs().max() < 1e-15  # exp(−i·90°) times the filter
 
 
 # Parameters --------------------------------------------------------------------------------------
@@ -303,8 +303,8 @@ def dimension(layer: hnn.HConv2d) -> tuple[int, Tensor]:
     return int(torch.linalg.matrix_rank(directions, rtol=1e-9)), directions
 
 
-def turning(order: int | None, theta: float) -> np.ndarray:
-    """The real matrix by which a field turns; None is a real field."""
+def rotation(order: int | None, theta: float) -> np.ndarray:
+    """The real matrix by which a field rotates; None is a real field."""
     if order is None:
         return np.ones((1, 1))
     c, s = math.cos(order * theta), math.sin(order * theta)
@@ -312,20 +312,20 @@ def turning(order: int | None, theta: float) -> np.ndarray:
 
 
 def equivariant_kernels(n: int | None, p: int | None, size: int, rings: Rings) -> Tensor:
-    """All kernels that turn as they must, by averaging any kernel over all turns.
+    """All equivariant kernels, by averaging any kernel over all rotations.
 
     Fourier series on a circle of 48 angles: a matrix of functions exp(ikφ), averaged as
     ∫ρ_p(θ)·K(φ−θ)·ρ_n(θ)⁻¹dθ, then put on the grid by the basis of each order that is left.
     """
     angles = 2 * math.pi * np.arange(48) / 48
     kernels = []
-    shape = turning(p, 0).shape[0], turning(n, 0).shape[0]
+    shape = rotation(p, 0).shape[0], rotation(n, 0).shape[0]
     for k, unit in product(range(-8, 9), np.eye(math.prod(shape)).reshape(-1, *shape)):
         for start in (0, math.pi / 2):
             circle = np.mean(
                 [
                     np.cos(k * (angles - t) + start)[:, None, None]
-                    * (turning(p, t) @ unit @ turning(n, -t))
+                    * (rotation(p, t) @ unit @ rotation(n, -t))
                     for t in angles
                 ],
                 axis=0,
@@ -436,8 +436,8 @@ def test_max_keeps_whole_complex_numbers_of_largest_magnitude() -> None:
     x = torch.randn(1, 8, 9, 9)
     paths = [torch.complex(*part.chunk(2, dim=1)) for part in stacked(x).chunk(2, dim=1)]
     expected = torch.where(paths[0].abs() >= paths[1].abs(), *paths)
-    found = torch.complex(*layer(x).chunk(2, dim=1))
-    torch.testing.assert_close(found, expected)
+    actual = torch.complex(*layer(x).chunk(2, dim=1))
+    torch.testing.assert_close(actual, expected)
     assert {bool(b) for b in (paths[0].abs() > paths[1].abs()).flatten()} == {True, False}
 
 

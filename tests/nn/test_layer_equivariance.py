@@ -1,4 +1,4 @@
-"""Layers turn with their input, and layers broken on purpose are caught not to."""
+"""Layers are equivariant, and layers broken on purpose are caught not to be."""
 
 import copy
 import math
@@ -23,16 +23,16 @@ ORDERS = range(-3, 4)
 
 
 def quarter_turn(x: Tensor, streams: Streams) -> Tensor:
-    """A turn by 90 degrees counter-clockwise: pixels move, and a field of order m meets i^m."""
+    """A rotation by 90 degrees counter-clockwise: pixels move, and a field of order m meets i^m."""
     x = torch.rot90(x, 1, (2, 3))
-    turned = []
+    rotated = []
     for stream, where in zip(streams, streams.slices, strict=True):
         part = x[:, where]
         for _ in range(stream.order % 4):
             re, im = part.chunk(2, dim=1)
             part = torch.cat([-im, re], dim=1)
-        turned.append(part)
-    return torch.cat(turned, dim=1)
+        rotated.append(part)
+    return torch.cat(rotated, dim=1)
 
 
 def randomised(layer: nn.Module) -> nn.Module:
@@ -42,7 +42,7 @@ def randomised(layer: nn.Module) -> nn.Module:
     return layer
 
 
-def off_at_quarter_turn(layer: nn.Module, x: Tensor) -> float:
+def off_at_90_degrees(layer: nn.Module, x: Tensor) -> float:
     """Largest deviation from equivariance at 90 degrees, relative to the largest output."""
     twin = layer
     if isinstance(layer, hnn.HConv2d):  # padding above and below comes to lie left and right
@@ -51,9 +51,9 @@ def off_at_quarter_turn(layer: nn.Module, x: Tensor) -> float:
     into, out = layer.in_streams, layer.out_streams
     with torch.no_grad():
         expected = quarter_turn(layer(x), out)
-        found = twin(quarter_turn(x, into))
-    assert found.shape == expected.shape
-    return float((found - expected).abs().max() / (1 + expected.abs().max()))
+        actual = twin(quarter_turn(x, into))
+    assert actual.shape == expected.shape
+    return float((actual - expected).abs().max() / (1 + expected.abs().max()))
 
 
 # Exact at 90 degrees -----------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_every_path_is_exact_at_90_degrees(size: int, rings: Rings) -> None:
             continue
         layer = randomised(hnn.HConv2d(f"2x{n}", f"2x{p}", size, rings=rings, conjugate=conjugate))
         x = torch.randn(1, 4, size + 2, size + 1, dtype=torch.float64)
-        assert off_at_quarter_turn(layer, x) < EXACT
+        assert off_at_90_degrees(layer, x) < EXACT
         tried.add((n, p))
     assert {(n, p) for n, p in product(ORDERS, ORDERS) if abs(p - n) <= 3} <= tried
 
@@ -92,8 +92,8 @@ def connected(some: Streams, others: Streams, spec: KernelSpec) -> bool:
 
 
 @st.composite
-def layer_and_picture(draw: st.DrawFn) -> tuple[hnn.HConv2d, Tensor]:
-    """An HConv2d with any options, and a picture whose centre its stride keeps."""
+def layer_and_image(draw: st.DrawFn) -> tuple[hnn.HConv2d, Tensor]:
+    """An HConv2d with any options, and a image whose centre its stride keeps."""
     size, stride, dilation = (draw(st.integers(*r)) for r in ((4, 7), (1, 3), (1, 2)))
     reach = dilation * (size - 1)
     padding = draw(
@@ -137,15 +137,15 @@ def layer_and_picture(draw: st.DrawFn) -> tuple[hnn.HConv2d, Tensor]:
 
 
 @settings(max_examples=150)
-@given(layer_and_picture())
+@given(layer_and_image())
 def test_every_option_is_exact_at_90_degrees(case: tuple[hnn.HConv2d, Tensor]) -> None:
     layer, x = case
-    assert off_at_quarter_turn(layer, x) < EXACT
+    assert off_at_90_degrees(layer, x) < EXACT
 
 
 # Bounded at every other angle --------------------------------------------------------------------
 
-# Of the norm of the response at the centre of equivariance, for one layer on pictures without
+# Of the norm of the response at the centre of equivariance, for one layer on images without
 # wavelengths under 16 pixels. What is left is aliasing of the sampled rings.
 BOUNDS = {
     ("exact", 3): 0.03,
@@ -158,30 +158,30 @@ BOUNDS = {
 
 
 def plane_waves(streams: Streams, theta: float, size: int = 15, wavelength: float = 16) -> Tensor:
-    """Eight random pictures turned by θ about their centre; no window, so none of its edges."""
+    """Eight random images rotated by θ about their centre; no window, so none of its edges."""
     generator = torch.Generator().manual_seed(0)
     waves = (12, 8, streams.fields, 1, 1)
     radius, direction, shift = torch.rand(3, *waves, generator=generator, dtype=torch.float64)
     frequency, direction = 2 * math.pi / wavelength * radius.sqrt(), 2 * math.pi * direction + theta
     offset = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
     y, x = -offset[:, None], offset[None, :]
-    picture = torch.zeros(8, streams.fields, size, size, dtype=torch.complex128)
+    image = torch.zeros(8, streams.fields, size, size, dtype=torch.complex128)
     for f, d, s in zip(frequency, direction, shift, strict=True):
-        picture += torch.exp(1j * (f * (d.cos() * x + d.sin() * y) + 2 * math.pi * s))
+        image += torch.exp(1j * (f * (d.cos() * x + d.sin() * y) + 2 * math.pi * s))
     parts = []
     for block, stream in zip(
-        picture.split([s.multiplicity for s in streams], dim=1), streams, strict=True
+        image.split([s.multiplicity for s in streams], dim=1), streams, strict=True
     ):
-        turned = block * torch.exp(torch.tensor(1j * stream.order * theta))
-        parts += [turned.real] if stream.real else [turned.real, turned.imag]
+        rotated = block * torch.exp(torch.tensor(1j * stream.order * theta))
+        parts += [rotated.real] if stream.real else [rotated.real, rotated.imag]
     return torch.cat(parts, dim=1)
 
 
 def off_at_angle(layer: nn.Module, into: Streams, out: Streams, theta: float) -> float:
     """Deviation from exp(imθ) at the centre pixel, where nothing needs to be interpolated."""
 
-    def centre(turn: float) -> Tensor:
-        y = layer(plane_waves(into, turn))
+    def centre(angle: float) -> Tensor:
+        y = layer(plane_waves(into, angle))
         return y[:, :, y.shape[2] // 2, y.shape[3] // 2]
 
     with torch.no_grad():
@@ -240,7 +240,7 @@ class Converging(nn.Module):
 def test_a_sum_of_branches_of_equal_order_has_that_order() -> None:
     net = Converging().double()
     x = torch.randn(1, 1, 12, 12, dtype=torch.float64)
-    assert off_at_quarter_turn(net, x) < EXACT
+    assert off_at_90_degrees(net, x) < EXACT
     for theta in (0.3, 1.1, 2.5):
         assert off_at_angle(net, net.in_streams, net.out_streams, theta) < 0.05
 
@@ -321,7 +321,7 @@ class PlainConv(nn.Conv2d):
 
 def test_the_unchanged_layer_passes() -> None:
     layer, x = mutant(unchanged), torch.randn(1, 8, 9, 9, dtype=torch.float64)
-    assert off_at_quarter_turn(layer, x) < EXACT
+    assert off_at_90_degrees(layer, x) < EXACT
     assert torch.equal(layer(x), layer.layer(x))
     assert_equivariant(layer)
 
@@ -331,7 +331,7 @@ def test_the_unchanged_layer_passes() -> None:
 )
 def test_a_mutant_kernel_is_caught(mutation: Mutation) -> None:
     layer, x = mutant(mutation), torch.randn(1, 8, 9, 9, dtype=torch.float64)
-    assert off_at_quarter_turn(layer, x) > 0.01
+    assert off_at_90_degrees(layer, x) > 0.01
     with pytest.raises(AssertionError, match="is not equivariant"):
         assert_equivariant(layer)
     with pytest.raises(AssertionError, match="is not equivariant"):
@@ -343,7 +343,7 @@ def test_a_mutant_kernel_is_caught(mutation: Mutation) -> None:
 )
 def test_a_plain_layer_is_caught(module: nn.Module) -> None:
     x = torch.randn(1, 6, 8, 8, dtype=torch.float64)
-    assert off_at_quarter_turn(module.double(), x) > 0.01
+    assert off_at_90_degrees(module.double(), x) > 0.01
     with pytest.raises(AssertionError, match="is not equivariant"):
         assert_equivariant(module)
 
@@ -365,5 +365,5 @@ def test_the_phase_of_order_zero_is_a_full_rotation() -> None:
 
 def test_a_phase_lost_at_order_zero_is_caught_though_it_leaves_a_layer_equivariant() -> None:
     layer = mutant(without_imaginary_part_at_order_zero, "2x1")
-    assert off_at_quarter_turn(layer, torch.randn(1, 4, 9, 9, dtype=torch.float64)) < EXACT
+    assert off_at_90_degrees(layer, torch.randn(1, 4, 9, 9, dtype=torch.float64)) < EXACT
     assert not phase_is_a_rotation(layer)

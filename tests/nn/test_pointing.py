@@ -1,4 +1,4 @@
-"""Biases of every order, which turn with the direction to a picture's centre of mass."""
+"""Biases of every order, which rotate with the direction to an image's centre of mass."""
 
 import math
 import re
@@ -17,24 +17,24 @@ from hnets.testing import assert_equivariant
 
 
 @given(theta=st.floats(0, 2 * math.pi), x=st.floats(-5, 5), y=st.floats(-5, 5))
-def test_what_points_turns_with_its_direction(theta: float, x: float, y: float) -> None:
+def test_what_points_rotates_with_its_direction(theta: float, x: float, y: float) -> None:
     streams = Streams("2x0r + 2x0 + 3x1 + 2x-2 + 1x3")
     weight = torch.linspace(-1, 1, streams.channels, dtype=torch.float64)
     direction = torch.tensor([[x, y]], dtype=torch.float64)
-    turned = Streams("1x1").rotate(direction[:, :, None, None], theta)[:, :, 0, 0]
-    before, after = (F.pointing(weight, d, streams) for d in (direction, turned))
+    rotated = Streams("1x1").rotate(direction[:, :, None, None], theta)[:, :, 0, 0]
+    before, after = (F.pointing(weight, d, streams) for d in (direction, rotated))
     expected = streams.rotate(before[:, :, None, None], theta)[:, :, 0, 0]
     torch.testing.assert_close(after, expected, atol=1e-5, rtol=0)
 
 
 def test_the_direction_of_the_mass_is_right_and_up_and_of_order_1() -> None:
-    picture = torch.zeros(1, 1, 9, 13, dtype=torch.float64)
-    picture[0, 0, 2, 9] = 0.5  # two above the middle and three right of it
-    assert F.centre_of_mass(picture).tolist() == [[3, 2]]
-    direction = F.mass_direction(picture)
+    image = torch.zeros(1, 1, 9, 13, dtype=torch.float64)
+    image[0, 0, 2, 9] = 0.5  # two above the middle and three right of it
+    assert F.centre_of_mass(image).tolist() == [[3, 2]]
+    direction = F.mass_direction(image)
     expected = torch.tensor([[3, 2]], dtype=torch.float64) / math.sqrt(14)
     torch.testing.assert_close(direction, expected)
-    quarter = F.mass_direction(picture.rot90(1, (2, 3)))
+    quarter = F.mass_direction(image.rot90(1, (2, 3)))
     torch.testing.assert_close(quarter, direction.flip(1) * torch.tensor([-1, 1]))
     black = torch.zeros(2, 1, 8, 8, requires_grad=True)
     assert F.mass_direction(black).abs().max() == 0
@@ -53,12 +53,12 @@ def test_a_direction_for_another_number_of_images_is_refused() -> None:
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 8), (1, 2, 3, 8, 8)])
 def test_what_is_no_batch_of_images_is_refused(shape: tuple[int, ...]) -> None:
-    said = rf"shape \(batch, channels, height, width\), got {re.escape(str(shape))}"
-    with pytest.raises(ValueError, match=f"PointingBias expects an input of {said}"):
+    shapes = rf"shape \(batch, channels, height, width\), got {re.escape(str(shape))}"
+    with pytest.raises(ValueError, match=f"PointingBias expects an input of {shapes}"):
         hnn.PointingBias("1x0r + 1x1")(torch.zeros(shape), torch.rand(shape[0], 2))
     net = hnets.models.hnet_fourier_tiny(centre_of_mass=True)
     for find in (F.centre_of_mass, F.mass_direction, net):
-        with pytest.raises(ValueError, match=f"a centre of mass needs images of {said}"):
+        with pytest.raises(ValueError, match=f"a centre of mass needs images of {shapes}"):
             find(torch.zeros(shape))
 
 

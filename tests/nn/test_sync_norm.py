@@ -99,13 +99,13 @@ def work(rank: int, folder: str) -> None:
         norm: train(DistributedDataParallel(network(norm)), half)
         for norm in ("none", "sync", "angular", "local")
     }
-    # Unequal shares, and none at all: whoever has no pictures still takes part.
+    # Unequal shares, and none at all: whoever has no images still takes part.
     results["three and one"] = one_pass(network("sync"), x[:3] if rank == 0 else x[3:])
     results["all and none"] = one_pass(network("sync"), x if rank == 0 else x[:0])
     results["angular, all and none"] = one_pass(network("angular"), x if rank == 0 else x[:0])
     results["compiled"] = one_pass(network("sync"), half, compiled=True)
     results["eager"] = one_pass(network("sync"), half)
-    # Two passes before one backward, as losses on pairs of pictures have it. Until torch 2.13 that
+    # Two passes before one backward, as losses on pairs of images have it. Until torch 2.13 that
     # asks networks with buffers, as those with nn.BatchNorm2d, not to send them before each pass.
     twice = DistributedDataParallel(network("sync"), broadcast_buffers=False)
     (twice(half).mean() + twice(half + 1).mean()).backward()
@@ -177,7 +177,7 @@ def test_unequal_shares_have_common_statistics(runs: Runs, shares: str) -> None:
     assert relative(together, expected["outputs"]) < ROUNDING
     for share in (first, second):
         assert distance(share["state"], expected["state"]) < ROUNDING
-    # The loss is a sum over pictures, so the gradient of the whole is the sum of the shares.
+    # The loss is a sum over images, so the gradient of the whole is the sum of the shares.
     summed = {name: g + second["gradients"][name] for name, g in first["gradients"].items()}
     assert distance(summed, expected["gradients"]) < 10 * ROUNDING
 
