@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """What a command did: its exit code, and what it said where."""
+    """The exit code of a command, and what it printed to stdout and stderr."""
 
     code: object
     out: str
