@@ -111,7 +111,7 @@ def test_digits_are_read_at_any_angle(
     from hnets import data
 
     root = request.getfixturevalue("data_folder") if name == "mnist" else None
-    images, labels = data.load(name, "test", root).subset(150)
+    images, labels = data.load(name, "test", root).subset(100)
     angles = np.random.default_rng(0).uniform(0, 360, len(labels))
     digits_read, truth = predicted(images, angles), labels.numpy()
     # A 6 and a 9 are the same at an angle that nobody knows.
