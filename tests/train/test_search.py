@@ -128,7 +128,7 @@ def test_the_protocol(hnets_search: Command, monkeypatch: pytest.MonkeyPatch) ->
     assert [seed["seed"] for seed in result["seeds"]] == [1, 2]
     assert f"{result['summary']['test']['mean']:.2f} ± " in out
     assert "(seeds: 2)" in out
-    assert "3/3 trials, best: val" in out
+    assert f"the best on validation is trial {best['number']}  val" in out
     checkpoint = Path(f"out/trial-{best['number']}/seed-2/checkpoint.safetensors")
 
     before = checkpoint.stat().st_ino

@@ -117,31 +117,28 @@ def search(
                 status.update(f"epoch {row['epoch']:.0f}/{run.recipe.training.epochs}")
 
             how = (sampler.value, seed, at_once, watch)
-            ended = {one.number for one in protocol.ranked(shared.get_trials(False))}
+            ended = {one.number for one in shared.get_trials(False) if one.state.is_finished()}
             try:
                 for begun in protocol.train_trials(chosen, shared, count, team, *how):
                     protocol.write(chosen, shared, begun, folder)
                     for one in begun:
-                        if not (one.state.is_finished() and one.number not in ended):
-                            continue
-                        ended.add(one.number)
-                        say(f"trial {one.number}  {_outcome(one)}")
-                    for best in protocol.ranked(begun)[:1]:
-                        say(f"{len(ended)}/{count} trials, best: {_outcome(best)}")
+                        if one.state.is_finished() and one.number not in ended:
+                            say(f"trial {one.number}  {_outcome(one)}")
+                            ended.add(one.number)
             except KeyboardInterrupt:
                 say("what has ended is kept: run the same command again to go on")
                 raise
-            begun = shared.get_trials(False)
+            begun = shared.get_trials(False, tuple(protocol.STATES))
             protocol.write(chosen, shared, begun, folder)
-        best = protocol.best_of(begun)
-        running = [one for one in begun if not one.state.is_finished()]
-        if running:
+        if running := [one for one in begun if not one.state.is_finished()]:
             hosts = ", ".join(sorted({one.user_attrs.get("host", "") for one in running}))
             say(
                 f"{len(running)} of {count} trials still run on {hosts}: the process that ends the "
                 "last one goes on to the test set; if it was killed, run this again in 2 minutes"
             )
             return
+        best = protocol.best_of(begun)
+        say(f"the best on validation is trial {best.number}  {_outcome(best)}")
         final = protocol.best_recipe(chosen, best)
         runs = engine.seeds_of(final, seeds, folder / f"trial-{best.number}", name)
         with engine.watching(runs, console) as watch_runs:

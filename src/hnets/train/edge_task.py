@@ -93,14 +93,16 @@ class EdgeDetection:
         """`tolerant_error`, and the mean loss; of one view."""
         before = model.training
         model.eval()
-        loss, hits = torch.zeros((), device=self.images.device), _Hits(self.images.device)
-        for rows in torch.arange(len(self), device=self.images.device).split(PORTION):
-            labels = self.labels[rows].float()[:, None]
-            logits = _network(model).logits(self.images[rows].float() / 255).float()
-            loss += edge_loss(logits, labels, self.rules).sum()
-            hits.add(logits[:, -1:].sigmoid(), (labels == ON).float())
+        loss, outputs = torch.zeros((), device=self.images.device), list[Tensor]()
+        for images, labels in zip(
+            self.images.split(PORTION), self.labels.split(PORTION), strict=True
+        ):
+            logits = _network(model).logits(images.float() / 255).float()
+            loss += edge_loss(logits, labels.float()[:, None], self.rules).sum()
+            outputs.append(logits[:, -1:].sigmoid())
         model.train(before)
-        return Errors(hits.error(), float(loss) / len(self))
+        truth = (self.labels == ON).float()[:, None]
+        return Errors(tolerant_error(torch.cat(outputs), truth), float(loss) / len(self))
 
 
 Task = Classification | EdgeDetection
@@ -162,31 +164,16 @@ def tolerant_error(outputs: Tensor, truth: Tensor) -> float:
     >>> tolerant_error(line.roll(3, dims=3), line), tolerant_error(line.roll(6, dims=3), line)
     (0.0, 100.0)
     """
-    hits = _Hits(outputs.device)
-    hits.add(outputs, truth)
-    return hits.error()
-
-
-class _Hits:
-    """Detections and edges, right and in all, counted by the level of the output."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.counts = torch.zeros(4, LEVELS, device=device, dtype=torch.float64)
-
-    def add(self, outputs: Tensor, truth: Tensor) -> None:
-        near = 2 * REACH + 1
-        detected = F.max_pool2d(outputs, near, 1, REACH)
-        allowed = F.max_pool2d(truth, near, 1, REACH)
-        counted = ((outputs, allowed), (outputs, torch.ones_like(truth)), (detected, truth))
+    counts, near = torch.zeros(3, LEVELS, device=outputs.device, dtype=torch.float64), 2 * REACH + 1
+    for output, edges in zip(outputs.split(PORTION), truth.split(PORTION), strict=True):
+        detected = F.max_pool2d(output, near, 1, REACH)
+        allowed = F.max_pool2d(edges, near, 1, REACH)
+        counted = ((output, allowed), (output, torch.ones_like(edges)), (detected, edges))
         for row, (level, weight) in enumerate(counted):
             bins = (level * LEVELS).long().clamp(max=LEVELS - 1).flatten()
-            self.counts[row] += torch.bincount(bins, weight.flatten().double(), minlength=LEVELS)
-        self.counts[3, 0] += truth.sum()
-
-    def error(self) -> float:
-        # Of everything at a level or above; level 0 is everywhere and is left out.
-        right, all_, detected, _ = self.counts.flip(1).cumsum(1).flip(1)[:, 1:]
-        precision = right / all_.clamp(min=1)
-        recall = detected / self.counts[3, 0].clamp(min=1)
-        f = 2 * precision * recall / (precision + recall).clamp(min=1e-9)
-        return 100 * (1 - float(f.max()))
+            counts[row] += torch.bincount(bins, weight.flatten().double(), minlength=LEVELS)
+    # Of everything at a level or above; level 0 is everywhere and is left out.
+    right, every, hit = counts.flip(1).cumsum(1).flip(1)[:, 1:]
+    precision, recall = right / every.clamp(min=1), hit / truth.sum().clamp(min=1)
+    f = 2 * precision * recall / (precision + recall).clamp(min=1e-9)
+    return 100 * (1 - float(f.max()))

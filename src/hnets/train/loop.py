@@ -28,11 +28,7 @@ def train(
 ) -> list[Result]:
     """Train every run to its end; if some diverge, the others first, and then raise `Diverged`.
 
-    Args:
-        runs: each with its own recipe, seed and folder; prepared here unless they are already.
-        team: the processes that train together, and the device.
-        resume: go on from the checkpoints in the folders.
-        watch: is called after each epoch.
+    Runs that are not prepared yet are prepared here, from their checkpoints if they are to resume.
     """
     prepare([run for run in runs if run.learner is None], team, resume)
     together = team.device.type == "cuda" and team.size == 1
@@ -138,15 +134,8 @@ def rates(
 ) -> list[float]:
     """The learning rate at every step of an epoch, as fractions of the recipe's.
 
-    A function of the epoch and the errors so far, without state of its own: a run that is resumed
-    goes on with the rate that it would have had.
-
-    Args:
-        schedule: the rule.
-        epoch: which epoch, from 0.
-        epochs: how many there will be.
-        steps: in one epoch.
-        errors: validation errors after each epoch so far, for ``plateau``.
+    A function of the epoch, from 0, and of the validation errors so far, without state of its own:
+    a run that is resumed goes on with the rate that it would have had.
 
     >>> rates(Schedule("step", every=2), epoch=5, epochs=9, steps=3, errors=[])
     [0.01..., 0.01..., 0.01...]

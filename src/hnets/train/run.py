@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,17 +31,10 @@ from hnets.train.progress import Log
 from hnets.train.recipe import Data, Recipe, first_difference, read_recipe
 from hnets.train.step import Learner
 
-__all__ = [
-    "Loaded",
-    "Run",
-    "Unwritable",
-    "Watch",
-    "begin",
-    "load",
-    "prepare",
-    "remember",
-    "seeds_of",
-]
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["Loaded", "Run", "Watch", "begin", "load", "prepare", "remember", "seeds_of"]
 
 RUNS, RESULT = Path("runs"), "result.json"
 FILE = "run.json"
@@ -99,29 +93,23 @@ class Run:
         return self.recipe.training.epochs - len(self.history)
 
     def open(self) -> None:
-        """Begin to write to the folder, which no other process may do until `close`."""
-        if self.folder is None:
+        """Begin to write to the folder, which no other training may do until `close`."""
+        if self.folder is None or self._log is not None:
             return
         self._saved = time.monotonic()
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / ".lock").open("w")
-            self._take_lock(self._lock)
+            if sys.platform != "win32":
+                try:  # the system releases it when the process ends, however it ends
+                    fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    self.close()
+                    raise InputError(
+                        f"{self.folder} is in use by another training: wait for its end, or name "
+                        "another folder with --out"
+                    ) from None
             self._log = Log(self.folder, self.history)
-
-    def _take_lock(self, file: IO[str]) -> None:
-        """Hold a lock that the system releases when the process ends, however it ends."""
-        try:
-            import fcntl
-        except ImportError:  # there is none on Windows
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"{self.folder} is in use by another training: wait for its end, or name another "
-                "folder with --out"
-            ) from None
 
     def close(self) -> None:
         """Let others write to the folder, and let go of the network that learned."""
@@ -136,11 +124,8 @@ class Run:
         with writing(self.folder):
             due = time.monotonic() - self._saved >= self.recipe.training.save_every
             if due or not self.epochs_left:
-                state = learner.state()
-                now = checkpoint.Checkpoint(
-                    self.recipe, self.seed, self.history, self.seconds, state
-                )
-                checkpoint.save(now, self.folder)
+                facts = (self.recipe, self.seed, self.history, self.seconds, learner.state())
+                checkpoint.save(checkpoint.Checkpoint(*facts), self.folder)
                 self._saved = time.monotonic()
             self._log.add(self.history[-1])
 
@@ -187,12 +172,8 @@ def begin(
 ) -> tuple[list[Run], Path]:
     """The runs of `hnets train`, one per seed, and the folder that holds theirs.
 
-    Args:
-        recipe: a file or the name of a shipped recipe; None for what the folder holds.
-        changes: ``key=value`` changes to the recipe.
-        seeds: how many.
-        out: the folder; by default one in ``runs`` with the recipe's name, or the newest.
-        resume: whether the folder may hold a training already.
+    Without a recipe they are those of the folder, by default the newest in ``runs``. With one, the
+    folder may hold a training already only if it is to be resumed.
     """
     if recipe is None:
         folder = out or _newest(RUNS)
@@ -210,11 +191,18 @@ def begin(
 
 
 def remember(runs: Sequence[Run], folder: Path) -> None:
-    """Write down what `begin` needs to find the runs of a folder again."""
+    """Take a folder for runs, and write down what `begin` needs to find them again."""
     first = runs[0]
     values = {"name": first.name, "recipe": first.recipe.to_dict(), "seeds": len(runs)}
-    with writing(folder), replacing(folder / FILE) as part:
-        part.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    try:
+        for run in runs:
+            run.open()
+        with writing(folder), replacing(folder / FILE) as part:
+            part.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    except InputError:
+        for run in runs:
+            run.close()
+        raise
 
 
 def _read(folder: Path) -> list[Run]:
@@ -249,11 +237,8 @@ def prepare(
 ) -> None:
     """Load the data of runs and build their networks; whatever does not fit is an `InputError`.
 
-    Args:
-        runs: those of one recipe share its data.
-        team: the processes that train together, and the device.
-        resume: go on from the checkpoints in the folders.
-        loaded: splits that are loaded already; those of these runs are added.
+    Runs share what they have in common, with one another and with what is ``loaded`` already. To
+    resume is to go on from the checkpoints in the folders.
     """
     loaded = {} if loaded is None else loaded
     prepared = dict[int, Run]()
@@ -267,7 +252,11 @@ def prepare(
                     dataset = load(recipe.data, split)
                     loaded[recipe.data, split] = dataset, dataset.to(team.device)
                 run.data[split], on_device = loaded[recipe.data, split]
-                run.tasks[split] = _task(recipe, on_device)
+                run.tasks[split] = (
+                    EdgeDetection.of(recipe, on_device)
+                    if isinstance(on_device, EdgeSet)
+                    else Classification.of(recipe, on_device)
+                )
         run.data, run.tasks = first.data, first.tasks
         task, batch = run.tasks[recipe.data.train], recipe.training.batch
         most = f"at most the {len(task)} images of {recipe.data.name} {recipe.data.train}"
@@ -291,12 +280,6 @@ def load(recipe: Data, split: str) -> Dataset | EdgeSet:
         expect(recipe.limit <= len(dataset), "data.limit", most, recipe.limit)
         dataset = dataset.subset(recipe.limit)
     return dataset
-
-
-def _task(recipe: Recipe, dataset: Dataset | EdgeSet) -> Task:
-    if isinstance(dataset, EdgeSet):
-        return EdgeDetection.of(recipe, dataset)
-    return Classification.of(recipe, dataset)
 
 
 def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
