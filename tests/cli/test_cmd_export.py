@@ -24,7 +24,7 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_weights_of_the_package_as_onnx(hnets_command: Command) -> None:
-    done = hnets_command("export", "hnet_mnist", "new folder/digits.onnx", "--size", "32x30")
+    done = hnets_command("export", "z2cnn", "new folder/digits.onnx", "--size", "32x30")
     assert (done.code, done.err) == (0, "")
     path = Path("new folder/digits.onnx")
     size = path.stat().st_size
@@ -39,7 +39,7 @@ def test_weights_of_the_package_as_onnx(hnets_command: Command) -> None:
     x = torch.rand(3, 1, 41, 36)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     output = torch.from_numpy(session.run(None, {"input": x.numpy()})[0])
-    assert relative(output, hnets.load("hnet_mnist")(x)) < 1e-5
+    assert relative(output, hnets.load("z2cnn")(x)) < 1e-5
 
 
 def test_a_run_with_its_own_images_and_options(
