@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from hnets.functional import _batch_norm
 from hnets.functional._batch_norm import expect_several, follow, over_processes
-from hnets.functional._dispatch import Backend, backend, needs_reference
+from hnets.functional._dispatch import Backend, backend, batch_norm_backend, needs_reference
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+
+_Form = Backend[*tuple[Any, ...]]
 
 
 class Nonlinearity(NamedTuple):
@@ -52,7 +53,7 @@ class ScaledReLU(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x, scale, shift)
         ctx.kind, ctx.layout = kind, layout
-        form: Backend[*tuple[Any, ...]] = backend(kind.operation, x)
+        form: _Form = backend(kind.operation, x)
         return form.forward(x, scale, shift, *layout)
 
     @staticmethod
@@ -61,7 +62,7 @@ class ScaledReLU(torch.autograd.Function):
         if torch.is_grad_enabled():
             again = ctx.kind.reference(x, scale, shift, *ctx.layout)
             return *_differentiable((x, scale, shift), again, grads[0]), None, None
-        form: Backend[*tuple[Any, ...]] = backend(ctx.kind.operation, x)
+        form: _Form = backend(ctx.kind.operation, x)
         grad_x, sums = form.backward(grads[0], x, scale, shift, *ctx.layout)
         grad_scale, grad_shift = sums.sum(0).to(shift.dtype)
         return grad_x, None if scale is None else grad_scale, grad_shift, None, None
@@ -103,9 +104,9 @@ class _BatchScaledReLU(torch.autograd.Function):
         eps: float,
         group: ProcessGroup | None,
     ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
-        form: Backend[*tuple[Any, ...]] = backend(kind.operation, x)
+        form: _Form = backend(kind.operation, x)
         sums, count = over_processes(form.moments(x, *layout), x.numel() // x.shape[1], group)
-        mean, var, scale, shift = _statistics(x, group).fold(sums, count, weight, bias, eps)
+        mean, var, scale, shift = batch_norm_backend(x, group).fold(sums, count, weight, bias, eps)
         ctx.save_for_backward(x, weight, bias, scale, shift, mean, var)
         ctx.kind, ctx.layout, ctx.group, ctx.count, ctx.eps = kind, layout, group, count, eps
         y = form.forward(x, scale, shift, *layout)
@@ -118,11 +119,9 @@ class _BatchScaledReLU(torch.autograd.Function):
         if torch.is_grad_enabled():
             again, *_ = ctx.kind.batch_reference(x, weight, bias, *ctx.layout, ctx.eps, ctx.group)
             return *_differentiable((x, weight, bias), again, grads[0]), None, None, None, None
-        form: Backend[*tuple[Any, ...]] = backend(ctx.kind.operation, x)
-        unfold, statistics = (
-            _statistics(x, ctx.group).unfold,
-            (ctx.count, scale, mean, var, ctx.eps),
-        )
+        form: _Form = backend(ctx.kind.operation, x)
+        unfold = batch_norm_backend(x, ctx.group).unfold
+        statistics = (ctx.count, scale, mean, var, ctx.eps)
         sums, intermediate = form.backward_sums(grads[0], x, scale, shift, *ctx.layout)
         grad_weight, grad_bias, *extra = unfold(sums, *statistics)
         if ctx.group is not None:  # x moves the statistics of all; parameters are everyone's own
@@ -130,15 +129,6 @@ class _BatchScaledReLU(torch.autograd.Function):
             _, _, *extra = unfold(sums, *statistics)
         grad_x = form.backward_batch(grads[0], x, scale, shift, extra, intermediate, *ctx.layout)
         return grad_x, grad_weight, grad_bias, None, None, None, None
-
-
-def _statistics(x: Tensor, group: ProcessGroup | None) -> Any:
-    """What holds ``fold`` and ``unfold``; in Triton only for the sums of one process."""
-    if x.device.type == "cpu" or group is not None:
-        return _batch_norm
-    from hnets.functional import _launch
-
-    return _launch
 
 
 class Magnitude(torch.autograd.Function):

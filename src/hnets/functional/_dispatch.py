@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from hnets.functional import _batch_norm
+
 _TRITON = find_spec("triton") is not None
 Layout = TypeVarTuple("Layout")
 
@@ -88,6 +90,15 @@ def backend(operation: str, x: Tensor) -> Any:
     return _module(operation, x.device.type)
 
 
+def batch_norm_backend(x: Tensor, group: ProcessGroup | None) -> Any:
+    """The module with ``fold`` and ``unfold``; in Triton only for the sums of one process."""
+    if x.device.type == "cpu" or group is not None:
+        return _batch_norm
+    from hnets.functional import _launch
+
+    return _launch
+
+
 @cache
 def _module(operation: str, device: str) -> Any:
     # Triton comes with torch for CUDA only, so its modules are imported when they are needed.
@@ -95,6 +106,8 @@ def _module(operation: str, device: str) -> Any:
 
 
 if TYPE_CHECKING:  # mypy holds these modules to the protocol
+    from torch.distributed import ProcessGroup
+
     from hnets.functional.fourier import cpu as fourier_cpu
     from hnets.functional.fourier import triton as fourier_triton
     from hnets.functional.magnitudes import cpu as magnitudes_cpu
