@@ -186,14 +186,14 @@ class Streams:
         return f'Streams("{self}")'
 
     def check(
-        self, x: Tensor, who: str, dims: int | None = None, dtype: torch.dtype | None = None
+        self, x: Tensor, who: str, image: bool = False, dtype: torch.dtype | None = None
     ) -> None:
         """Raise unless ``x`` is a floating-point tensor with these channels in dimension 1.
 
-        ``dims=4`` also asks for ``(batch, channels, height, width)``, and ``dtype`` for a type that
-        parameters of that type can be combined with.
+        ``image`` also asks for ``(batch, channels, height, width)``, and ``dtype`` for an input
+        that a convolution can combine with parameters of that type.
         """
-        if dims is not None and x.dim() != dims:
+        if image and x.dim() != 4:
             raise ValueError(
                 f"{who} expects an input of shape (batch, channels, height, width), "
                 f"got {tuple(x.shape)}"

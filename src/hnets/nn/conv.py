@@ -123,7 +123,7 @@ class HConv2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
         kernel, groups = self.filters(), self.filters.groups
-        self.in_streams.check(x, "HConv2d", dims=4, dtype=kernel.dtype)
+        self.in_streams.check(x, "HConv2d", image=True, dtype=kernel.dtype)
         response = F.hconv2d(
             x, kernel, self.stride, self.padding, self.dilation, self.padding_mode, groups
         )
@@ -174,7 +174,7 @@ class FrozenHConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
-        self.in_streams.check(x, "HConv2d", dims=4, dtype=self.weight.dtype)
+        self.in_streams.check(x, "HConv2d", image=True, dtype=self.weight.dtype)
         response = super().forward(x)
         return response if self.combine != "max" else _largest(response, self)
 

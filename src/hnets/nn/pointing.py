@@ -51,7 +51,7 @@ class PointingBias(StreamModule):
 
     def forward(self, x: Tensor, direction: Tensor) -> Tensor:
         """Streams ``(batch, channels, height, width)`` and directions ``(batch, 2)``."""
-        self.in_streams.check(x, "PointingBias", dims=4)
+        self.in_streams.check(x, "PointingBias", image=True)
         if direction.shape != (x.shape[0], 2):
             raise ValueError(
                 f"PointingBias expects one direction per image, of shape ({x.shape[0]}, 2), "
