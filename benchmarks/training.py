@@ -24,11 +24,11 @@ from hnets.train.classification_task import Classification
 from hnets.train.step import Learner
 
 EPOCHS = 200
-"""The paper's, of 12,000 pictures each."""
+"""The paper's, of 12,000 images each."""
 
 
 def recipe(epochs: int = 1, batch: int = 46) -> Recipe:
-    """The H-Net on the training and validation pictures, by the paper's batch size."""
+    """The H-Net on the training and validation images, by the paper's batch size."""
     return Recipe.from_dict(
         {
             "title": "speed",
@@ -39,10 +39,10 @@ def recipe(epochs: int = 1, batch: int = 46) -> Recipe:
     )
 
 
-def epochs(pictures: int, rounds: int, device: torch.device) -> None:
-    """Epochs of both networks in turn, on random pictures."""
+def epochs(count: int, rounds: int, device: torch.device) -> None:
+    """Epochs of both networks in turn, on random images."""
     team = Team(0, 1, device)
-    images, labels = torch.rand(pictures, 1, 28, 28), torch.arange(pictures) % 10
+    images, labels = torch.rand(count, 1, 28, 28), torch.arange(count) % 10
     task = Classification(images.to(device), labels.to(device))
     learners = {
         name: Learner(net, task, recipe(), 1, team)
@@ -78,14 +78,14 @@ def main() -> None:
     """Print the comparison, and on a GPU the times."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--pictures", type=int, default=920, help="in an epoch of the comparison")
+    parser.add_argument("--images", type=int, default=920, help="in an epoch of the comparison")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sample", type=int, default=10, help="epochs that are timed (cuda)")
-    given = parser.parse_args()
-    epochs(given.pictures, given.rounds, torch.device(given.device))
-    if given.device == "cuda":
+    options = parser.parse_args()
+    epochs(options.images, options.rounds, torch.device(options.device))
+    if options.device == "cuda":
         for count in (1, 5):
-            schedule(count, given.sample)
+            schedule(count, options.sample)
 
 
 if __name__ == "__main__":

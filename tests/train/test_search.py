@@ -263,7 +263,7 @@ def test_optuna_is_missing(hnets_search: Command, monkeypatch: pytest.MonkeyPatc
         ('"optimiser.rate" = { low = 1, high = inf }', "rate: expected a number, got inf"),
         ('"optimiser.rate" = { choices = [] }', "choices` must contain one or more"),
         ('"optimiser.rate" = { choices = [[1]] }', r"expected { low = .* got {'choices': \[\[1"),
-        ('"optimiser.rate" = { low = -1, high = 2 }', "rate: expected a learning rate above 0"),
+        ('"optimiser.rate" = { low = -1, high = 2 }', "rate: expected a number above 0"),
         ('"training.batch" = { low = 1.5, high = 2 }', "batch: expected a whole number, got 1.5"),
         ('"training.batch" = { choices = [1, "a"] }', "batch: expected a whole number, got 'a'"),
         ('"schedule.name" = { choices = ["cosine", "plateau"] }', "got .plateau., which watches"),

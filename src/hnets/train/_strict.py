@@ -10,7 +10,18 @@ from typing import Any, Literal
 
 from hnets.errors import InputError, suggest
 
-__all__ = ["build", "expect"]
+__all__ = ["Section", "build", "expect"]
+
+
+class Section:
+    """A dataclass whose fields, if annotated with a condition and its name, are checked."""
+
+    def __post_init__(self) -> None:
+        for name, hint in typing.get_type_hints(type(self), include_extras=True).items():
+            if typing.get_origin(hint) is typing.Annotated:
+                _, met, wanted = typing.get_args(hint)
+                value = getattr(self, name)
+                expect(met(value), f"{type(self).__name__.lower()}.{name}", wanted, value)
 
 
 def build(kind: Any, values: Any, where: str) -> Any:

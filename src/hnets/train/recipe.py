@@ -9,10 +9,10 @@ import typing
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from hnets.errors import InputError, suggest
-from hnets.train._strict import build, expect
+from hnets.train._strict import Section, build, expect
 
 __all__ = [
     "Augment",
@@ -34,6 +34,20 @@ __all__ = [
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
 
+# Types with the values that they may have, and how to name these in a message.
+Whole = Annotated[int, lambda n: n > 0, "a whole number from 1 up"]
+Count = Annotated[int, lambda n: n >= 0, "a whole number from 0 up"]
+Seed = Annotated[int, lambda n: 0 <= n < 2**32, "a whole number below 2^32"]
+Views = Annotated[int, lambda n: n >= 0 and n != 1, "0, or 2 up"]
+Split = Annotated[str, bool, "the name of a split"]
+Above = Annotated[float, lambda x: x > 0, "a number above 0"]
+NonNegative = Annotated[float, lambda x: x >= 0, "a number from 0 up"]
+Fraction = Annotated[float, lambda x: 0 <= x < 1, "a number from 0 to below 1"]
+Share = Annotated[float, lambda x: 0 < x <= 1, "a number above 0, up to 1"]
+Weight = Annotated[float, lambda x: 0 <= x <= 1, "a number from 0 to 1"]
+Degrees = Annotated[float, lambda x: 0 <= x <= 180, "degrees from 0 to 180"]
+
+
 @dataclass(frozen=True)
 class Model:
     """Which network: a name and options of `hnets.create_model`."""
@@ -43,60 +57,50 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Data:
+class Data(Section):
     """Which data set. An empty name of a split leaves it out."""
 
     name: str
-    train: str = "train"
+    train: Split = "train"
     val: str = "val"
     test: str = ""
     """Evaluated once, after the last step; nothing in the training depends on it."""
-    limit: int = 0
+    limit: Count = 0
     """Train on the first so many images only; 0 is all of them."""
     size: int = 0
     """Side to which images of a folder are resized; 0 is the default of `hnets.data.load`."""
     channels: int = 0
     """1 for grey and 3 for colour images of a folder; 0 is the default of `hnets.data.load`."""
 
-    def __post_init__(self) -> None:
-        expect(self.train != "", "data.train", "the name of a split", self.train)
-        expect(self.limit >= 0, "data.limit", "a number of images, or 0", self.limit)
-
 
 @dataclass(frozen=True)
-class Augment:
+class Augment(Section):
     """Random changes to each image, drawn anew for each epoch."""
 
-    rotate: float = 0.0
+    rotate: Degrees = 0.0
     """Rotate by up to so many degrees either way; 180 is every angle."""
-    shift: float = 0.0
+    shift: NonNegative = 0.0
     """Move by up to so many pixels along each axis."""
-    zoom: float = 0.0
+    zoom: Fraction = 0.0
     """Enlarge or shrink by up to this fraction."""
-    shear: float = 0.0
+    shear: Fraction = 0.0
     """Slant by up to this fraction."""
-    elastic: float = 0.0
+    elastic: NonNegative = 0.0
     """Deform: move the points of a coarse grid by so many pixels on average and interpolate between
     them; the middle as a whole does not move."""
     flip: bool = False
     """Mirror horizontally and vertically, each with probability ½."""
-    gamma: float = 0.0
+    gamma: Fraction = 0.0
     """Raise the values, from 0 to 1, to a power drawn from a normal distribution about 1 of
     deviation 1, cut off this far from 1; the paper's authors cut it off at 0.5."""
-    colour: float = 0.0
+    colour: Fraction = 0.0
     """Brighten or darken each colour by up to this fraction."""
     keep_centre: bool = False
     """Shift each image so that its centre of mass lies where rotating and mirroring alone would put
     it: for light shapes on black whose position matters."""
 
     def __post_init__(self) -> None:
-        expect(0 <= self.rotate <= 180, "augment.rotate", "degrees from 0 to 180", self.rotate)
-        expect(self.shift >= 0, "augment.shift", "pixels from 0 up", self.shift)
-        expect(0 <= self.zoom < 1, "augment.zoom", "a fraction from 0 to below 1", self.zoom)
-        expect(0 <= self.shear < 1, "augment.shear", "a fraction from 0 to below 1", self.shear)
-        expect(self.elastic >= 0, "augment.elastic", "pixels from 0 up", self.elastic)
-        expect(0 <= self.gamma < 1, "augment.gamma", "a number from 0 to below 1", self.gamma)
-        expect(0 <= self.colour < 1, "augment.colour", "a fraction from 0 to below 1", self.colour)
+        super().__post_init__()
         for name in ("shift", "gamma", "colour"):
             alone = not self.keep_centre or not getattr(self, name)
             wanted = "0 beside keep_centre, as it moves the centre of mass"
@@ -104,7 +108,7 @@ class Augment:
 
 
 @dataclass(frozen=True)
-class Edges:
+class Edges(Section):
     """What an edge detector learns from the edges that several people drew."""
 
     labels: Literal["people", "share", "near"] = "people"
@@ -112,113 +116,79 @@ class Edges:
     the paper's authors' code. ``share``: what at least this share of the people drew; where fewer
     did, nothing is learned, as in later work. ``near``: what anyone drew, if at least this share
     of the people drew something within two pixels; where fewer did, nothing is learned."""
-    people: int = 3
-    share: float = 0.3
-    balance: float = 1.0
+    people: Whole = 3
+    share: Share = 0.3
+    balance: Weight = 1.0
     """1 gives the pixels on edges and those off them the same total weight, 0 gives the same weight
     to each pixel; values between interpolate."""
-    sides: float = 1.0
+    sides: NonNegative = 1.0
     """Weight of the loss of each side output; that of their fusion weighs 1. The lower it is, the
     more the side outputs are free to complement one another."""
-    sparsity: float = 0.1
+    sparsity: NonNegative = 0.1
     """Weight of the term that holds the mean of an output to the share of edge pixels."""
-
-    def __post_init__(self) -> None:
-        expect(self.people > 0, "edges.people", "people from 1 up", self.people)
-        expect(0 < self.share <= 1, "edges.share", "a share from 0 to 1", self.share)
-        expect(0 <= self.balance <= 1, "edges.balance", "0 to 1", self.balance)
-        expect(self.sides >= 0, "edges.sides", "0 or more", self.sides)
-        expect(self.sparsity >= 0, "edges.sparsity", "0 or more", self.sparsity)
 
 
 @dataclass(frozen=True)
-class Optimiser:
+class Optimiser(Section):
     """Adam with decoupled weight decay (which leaves biases, norms and phases alone)."""
 
-    rate: float = 0.0076
-    weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    phase_rate: float = 1.0
+    rate: Above = 0.0076
+    weight_decay: NonNegative = 0.0
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
+    eps: Above = 1e-8
+    phase_rate: NonNegative = 1.0
     """Steps of the phases, as a multiple of the others'. Adam does not see the scale of a gradient,
     so the paper's authors' factor on the gradient of the phases becomes one on their step."""
 
-    def __post_init__(self) -> None:
-        expect(self.rate > 0, "optimiser.rate", "a learning rate above 0", self.rate)
-        expect(self.weight_decay >= 0, "optimiser.weight_decay", "0 or more", self.weight_decay)
-        for name in ("beta1", "beta2"):
-            value = getattr(self, name)
-            expect(0 <= value < 1, f"optimiser.{name}", "a number from 0 to below 1", value)
-        expect(self.eps > 0, "optimiser.eps", "a number above 0", self.eps)
-        expect(self.phase_rate >= 0, "optimiser.phase_rate", "0 or more", self.phase_rate)
-
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(Section):
     """How the learning rate falls."""
 
     name: Literal["constant", "step", "plateau", "cosine"] = "cosine"
-    warmup: float = 0.0
+    warmup: NonNegative = 0.0
     """Epochs over which the rate grows from 0, whatever follows."""
-    every: int = 40
+    every: Whole = 40
     """``step``: epochs between two falls."""
-    patience: int = 10
+    patience: Whole = 10
     """``plateau``: epochs without a better validation error before a fall, as in the paper."""
-    factor: float = 0.1
+    factor: Share = 0.1
     """``step`` and ``plateau``: what the rate is multiplied by."""
-
-    def __post_init__(self) -> None:
-        expect(self.warmup >= 0, "schedule.warmup", "epochs from 0 up", self.warmup)
-        expect(self.every > 0, "schedule.every", "epochs from 1 up", self.every)
-        expect(self.patience > 0, "schedule.patience", "epochs from 1 up", self.patience)
-        expect(0 < self.factor <= 1, "schedule.factor", "a factor up to 1", self.factor)
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Section):
     """How long, and in which batches."""
 
-    epochs: int = 200
-    batch: int = 46
-    seed: int = 1
-    label_smoothing: float = 0.0
-    ema: float = 0.0
+    epochs: Whole = 200
+    batch: Whole = 46
+    seed: Seed = 1
+    label_smoothing: Fraction = 0.0
+    ema: Fraction = 0.0
     """Decay of a running mean of the weights, which is then what is evaluated; 0 is none."""
     statistics: Literal["running", "recomputed"] = "running"
     """Of batch norms, for the finished network: the running means of training, or those of all
     training images, without augmentation and with the last weights."""
     precision: Literal["float32", "tf32", "bfloat16"] = "tf32"
     """On a GPU; on CPU all are float32. ``tf32`` multiplies with 10 bits of mantissa."""
-    save_every: float = 10.0
+    save_every: NonNegative = 10.0
     """Seconds between checkpoints, at the ends of epochs: what a kill can cost."""
     deterministic: bool = False
     """Ask for kernels that give the same bits each time, where a GPU has faster ones."""
 
-    def __post_init__(self) -> None:
-        expect(self.epochs > 0, "training.epochs", "epochs from 1 up", self.epochs)
-        expect(self.batch > 0, "training.batch", "images from 1 up", self.batch)
-        expect(0 <= self.seed < 2**32, "training.seed", "a whole number below 2^32", self.seed)
-        wanted, smoothing = "a number from 0 to below 1", self.label_smoothing
-        expect(0 <= smoothing < 1, "training.label_smoothing", wanted, smoothing)
-        expect(self.save_every >= 0, "training.save_every", "seconds from 0 up", self.save_every)
-        expect(0 <= self.ema < 1, "training.ema", "a decay from 0 to below 1", self.ema)
-
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Section):
     """How the test set is evaluated, besides the plain way."""
 
-    views: int = 0
+    views: Views = 0
     """Report also the error of predictions averaged over so many copies of each image, rotated by
     equal parts of 90°; 0 is none."""
 
-    def __post_init__(self) -> None:
-        expect(self.views >= 0 and self.views != 1, "evaluation.views", "0, or 2 up", self.views)
-
 
 @dataclass(frozen=True)
-class Search:
+class Search(Section):
     """What `hnets search` tries: a range or a list of choices for each dotted key.
 
     ```toml
@@ -228,11 +198,8 @@ class Search:
     ```
     """
 
-    trials: int = 20
+    trials: Whole = 20
     space: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        expect(self.trials > 0, "search.trials", "trials from 1 up", self.trials)
 
 
 @dataclass(frozen=True)
