@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
 
@@ -21,18 +22,14 @@ if TYPE_CHECKING:
 
     from hnets.studies.tables import ResultTable
 
-__all__ = ["ablation", "beyond", "choices", "figures", "reproduce", "table1", "table2"]
+__all__ = ["figures", "reproduce"]
 
 reproduce = typer.Typer(
     help="The paper's tables and figures, and what goes past them: as they ship, or trained again."
 )
 app.add_typer(reproduce, name="reproduce")
 
-Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")]
 Rows = Annotated[str, typer.Option(help="Recipes to show or train, with commas between; else all.")]
-Seeds = Annotated[int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs per recipe.")]
-Out = Annotated[Path, typer.Option(help="Folder for what is written.")]
 Page = Annotated[
     Path | None, typer.Option(help="Write the page of what ships too, such as docs/results.md.")
 ]
@@ -44,192 +41,33 @@ def _root(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@reproduce.command()
-def table1(
-    train: Train = False,
-    rows: Rows = "",
-    seeds: Seeds = 5,
-    changes: Changes = None,
-    out: Out = Path("runs/table1"),
-    resume: Resume = False,
-    device: Device = None,
-    page: Page = None,
-) -> None:
-    """Table 1: test errors on rotated MNIST, beside the published ones.
-
-    With --train every row is trained again: minutes on a GPU, where all rows train side by side,
-    and days on a CPU; --rows and --set training.epochs=5 make it shorter.
-    """
-    from hnets.studies.retrain import train_recipes
-    from hnets.studies.tables import TABLE1
-
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
-    _show(TABLE1, rows, retraining, train_recipes, page)
-
-
-@reproduce.command()
-def beyond(
-    train: Train = False,
-    rows: Rows = "",
-    seeds: Seeds = 5,
-    changes: Changes = None,
-    out: Out = Path("runs/beyond"),
-    resume: Resume = False,
-    device: Device = None,
-    page: Page = None,
-) -> None:
-    """Past the paper: networks whose nonlinearities mix orders, beside the best published.
-
-    With --train every row is trained again: minutes per seed on a GPU. On a CPU take the
-    smallest, --rows rotmnist-r-fourier-tiny, and fewer epochs.
-    """
-    from hnets.studies.retrain import train_recipes
-    from hnets.studies.tables import BEYOND
-
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
-    _show(BEYOND, rows, retraining, train_recipes, page)
-
-
-@reproduce.command()
-def table2(
-    train: Train = False,
-    rows: Rows = "",
-    seeds: Seeds = 3,
-    changes: Changes = None,
-    thresholds: Annotated[
-        int, typer.Option(parser=whole(1, 999), metavar="1..999", help="Of the benchmark.")
-    ] = 99,
-    out: Out = Path("runs/table2"),
-    resume: Resume = False,
-    device: Device = None,
-    page: Page = None,
-) -> None:
-    """Table 2: edges on BSDS500, beside the published scores.
-
-    With --train every row is trained again, minutes on a GPU, and then scored on the
-    test photographs, some minutes per network on two cores. A training can be scored on
-    another machine: copy its folder there and add --resume.
-    """
-    from hnets.studies.scoring import train_and_score
-    from hnets.studies.tables import TABLE2
-
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
-    _show(TABLE2, rows, retraining, partial(train_and_score, thresholds=thresholds), page)
-
-
-@reproduce.command()
-def choices(
-    train: Train = False,
-    seeds: Seeds = 3,
-    changes: Changes = None,
-    out: Out = Path("runs/choices"),
-    resume: Resume = False,
-    device: Device = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Put the tables into a page too, between marks for them.")
-    ] = None,
-) -> None:
-    """What nonlinearity, filters, phases, rings and orders are worth, changed one at a time.
-
-    With --train all 14 networks are trained again, side by side on a GPU, for some minutes. What
-    ships is of two seeds: --seeds 2.
-    """
-    from hnets import plot
-    from hnets.studies import choices as study
-    from hnets.studies.results_store import shipped
-
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
-    if page is not None:
-        study.marked_page(page)
-        plot.check_matplotlib()
-    result, console = retraining.results(
-        [study.RECIPE], lambda _: shipped("choices"), study.train_choices
-    )
-    console.print(study.choices_numbers(result).rich())
-    retraining.say_changes(console)
-    if page is not None:
-        figure = plot.choices_figure(study.measured_choices(result))
-        _write(page, study.choices_page(page, result), figure, study.FIGURE, console)
-
-
-@reproduce.command()
-def ablation(
-    train: Train = False,
-    sizes: Annotated[
-        str,
-        typer.Option(
-            help="Numbers of training images, with commas between, for --train; else from 500 to "
-            "8,000, each twice the one before.",
-        ),
-    ] = "",
-    seeds: Seeds = 3,
-    changes: Changes = None,
-    out: Out = Path("runs/ablation"),
-    resume: Resume = False,
-    device: Device = None,
-    page: Page = None,
-) -> None:
-    """The data ablation: accuracy against the number of training images, as a figure."""
-    from hnets import plot
-    from hnets.studies import ablation as study
-    from hnets.studies.results_store import shipped
-
-    retraining = _Retraining(train, seeds, changes, out, resume, device, sizes)
-    _check_page(page)
-    plot.check_matplotlib()
-    retrain = partial(study.train_ablation, sizes=_numbers(sizes) if sizes else study.SIZES)
-    result, console = retraining.results(
-        study.METHODS.values(), lambda _: shipped("ablation"), retrain
-    )
-    make_folder(out)
-    curves = study.ablation_curves(result)
-    console.print(study.ablation_numbers(curves).rich())
-    retraining.say_changes(console)
-    _say_written(console, plot.save(plot.ablation_figure(curves), out / "ablation.png"))
-    _write_results(page, console)
-
-
-@reproduce.command()
-def figures(
-    out: Annotated[Path, typer.Option(help="Folder for the figures and the page.")] = Path(
-        "figures-out"
-    ),
-    photo: Annotated[
-        Path | None,
-        typer.Option(help="An image for those that need one; else one of scikit-image."),
-    ] = None,
-) -> None:
-    """All figures from the weights that ship, and report.html, one page that holds them."""
-    from hnets.plot import check_matplotlib
-    from hnets.plot.figures_page import write_figures
-    from hnets.studies import find_image
-
-    check_matplotlib()
-    image = find_image(photo)
-    make_folder(out)
-    page = write_figures(image, out, lambda path: typer.echo(f"wrote {path}"))
-    typer.echo(f"wrote {page}")
-
-
 @dataclass(frozen=True)
 class _Retraining:
-    """How to train again what ships; options that need --train are refused without it."""
+    """How to train again what ships: options that five commands share."""
 
-    train: bool
-    seeds: int
-    changes: list[str] | None
-    out: Path
-    resume: bool
-    device: str | None
-    sizes: str = ""
+    train: Annotated[
+        bool, typer.Option("--train", help="Train again instead of showing what ships.")
+    ] = False
+    seeds: Annotated[
+        int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs per recipe.")
+    ] = 3
+    changes: Changes = None
+    out: Annotated[Path, typer.Option(help="Folder for what is written.")] = Path("runs")
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a training that was stopped.")
+    ] = False
+    device: Device = None
 
     def __post_init__(self) -> None:
-        options = (("--set", self.changes), ("--resume", self.resume), ("--sizes", self.sizes))
-        for name, value in options:
-            if value and not self.train:
-                raise typer.BadParameter(
-                    "expected together with --train, got it alone; add --train", param_hint=name
-                )
+        self.check("--set", self.changes)
+        self.check("--resume", self.resume)
+
+    def check(self, option: str, value: object) -> None:
+        """Refuse an option that has no effect on what ships."""
+        if value and not self.train:
+            raise typer.BadParameter(
+                "expected together with --train, got it alone; add --train", param_hint=option
+            )
 
     def results(
         self,
@@ -261,6 +99,163 @@ class _Retraining:
         if self.changes:
             text = f"Trained with {', '.join(self.changes)}, and not by the recipes as they ship."
             console.print(text, markup=False, highlight=False)
+
+
+def _retrainable(**defaults: Any) -> Callable[[Callable[..., None]], None]:
+    """Add a command to the group, with the options of `_Retraining` after its own."""
+
+    def add(command: Callable[..., None]) -> None:
+        defaults.setdefault("out", Path("runs") / command.__name__)
+        hints = get_type_hints(command, include_extras=True)
+        hints |= get_type_hints(_Retraining, include_extras=True)
+        _, *parameters = signature(command).parameters.values()
+        names = [field.name for field in fields(_Retraining)]
+        for name in names:
+            default = defaults.get(name, getattr(_Retraining, name))
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default))
+
+        def run(**values: Any) -> None:
+            retraining = _Retraining(**{name: values.pop(name) for name in names})
+            command(retraining, **values)
+
+        run.__doc__ = command.__doc__
+        run.__annotations__ = {each.name: hints[each.name] for each in parameters}
+        cast(Any, run).__signature__ = Signature(
+            [each.replace(annotation=hints[each.name]) for each in parameters]
+        )
+        reproduce.command(command.__name__)(run)
+
+    return add
+
+
+@_retrainable(seeds=5)
+def table1(retraining: _Retraining, rows: Rows = "", page: Page = None) -> None:
+    """Table 1: test errors on rotated MNIST, beside the published ones.
+
+    With --train every row is trained again: minutes on a GPU, where all rows train side by side,
+    and days on a CPU; --rows and --set training.epochs=5 make it shorter.
+    """
+    from hnets.studies.retrain import train_recipes
+    from hnets.studies.tables import TABLE1
+
+    _show(TABLE1, rows, retraining, train_recipes, page)
+
+
+@_retrainable(seeds=5)
+def beyond(retraining: _Retraining, rows: Rows = "", page: Page = None) -> None:
+    """Past the paper: networks whose nonlinearities mix orders, beside the best published.
+
+    With --train every row is trained again: minutes per seed on a GPU. On a CPU take the
+    smallest, --rows rotmnist-r-fourier-tiny, and fewer epochs.
+    """
+    from hnets.studies.retrain import train_recipes
+    from hnets.studies.tables import BEYOND
+
+    _show(BEYOND, rows, retraining, train_recipes, page)
+
+
+@_retrainable()
+def table2(
+    retraining: _Retraining,
+    rows: Rows = "",
+    thresholds: Annotated[
+        int, typer.Option(parser=whole(1, 999), metavar="1..999", help="Of the benchmark.")
+    ] = 99,
+    page: Page = None,
+) -> None:
+    """Table 2: edges on BSDS500, beside the published scores.
+
+    With --train every row is trained again, minutes on a GPU, and then scored on the
+    test photographs, some minutes per network on two cores. A training can be scored on
+    another machine: copy its folder there and add --resume.
+    """
+    from hnets.studies.scoring import train_and_score
+    from hnets.studies.tables import TABLE2
+
+    _show(TABLE2, rows, retraining, partial(train_and_score, thresholds=thresholds), page)
+
+
+@_retrainable()
+def choices(
+    retraining: _Retraining,
+    page: Annotated[
+        Path | None, typer.Option(help="Put the tables into a page too, between marks for them.")
+    ] = None,
+) -> None:
+    """What nonlinearity, filters, phases, rings and orders are worth, changed one at a time.
+
+    With --train all 14 networks are trained again, side by side on a GPU, for some minutes. What
+    ships is of two seeds: --seeds 2.
+    """
+    from hnets import plot
+    from hnets.studies import choices as study
+    from hnets.studies.results_store import shipped
+
+    if page is not None:
+        study.marked_page(page)
+        plot.check_matplotlib()
+    result, console = retraining.results(
+        [study.RECIPE], lambda _: shipped("choices"), study.train_choices
+    )
+    console.print(study.choices_numbers(result).rich())
+    retraining.say_changes(console)
+    if page is not None:
+        figure = plot.choices_figure(study.measured_choices(result))
+        _write(page, study.choices_page(page, result), figure, study.FIGURE, console)
+
+
+@_retrainable()
+def ablation(
+    retraining: _Retraining,
+    sizes: Annotated[
+        str,
+        typer.Option(
+            help="Numbers of training images, with commas between, for --train; else from 500 to "
+            "8,000, each twice the one before.",
+        ),
+    ] = "",
+    page: Page = None,
+) -> None:
+    """The data ablation: accuracy against the number of training images, as a figure."""
+    from hnets import plot
+    from hnets.studies import ablation as study
+    from hnets.studies.results_store import shipped
+
+    retraining.check("--sizes", sizes)
+    _check_page(page)
+    plot.check_matplotlib()
+    retrain = partial(study.train_ablation, sizes=_numbers(sizes) if sizes else study.SIZES)
+    result, console = retraining.results(
+        study.METHODS.values(), lambda _: shipped("ablation"), retrain
+    )
+    make_folder(retraining.out)
+    curves = study.ablation_curves(result)
+    console.print(study.ablation_numbers(curves).rich())
+    retraining.say_changes(console)
+    _say_written(console, plot.save(plot.ablation_figure(curves), retraining.out / "ablation.png"))
+    _write_results(page, console)
+
+
+@reproduce.command()
+def figures(
+    out: Annotated[Path, typer.Option(help="Folder for the figures and the page.")] = Path(
+        "figures-out"
+    ),
+    photo: Annotated[
+        Path | None,
+        typer.Option(help="An image for those that need one; else one of scikit-image."),
+    ] = None,
+) -> None:
+    """All figures from the weights that ship, and report.html, one page that holds them."""
+    from hnets.plot import check_matplotlib
+    from hnets.plot.figures_page import write_figures
+    from hnets.studies import find_image
+
+    check_matplotlib()
+    image = find_image(photo)
+    make_folder(out)
+    page = write_figures(image, out, lambda path: typer.echo(f"wrote {path}"))
+    typer.echo(f"wrote {page}")
 
 
 def _show(

@@ -183,7 +183,7 @@ def accuracy_figure(
         label = f"{name}: {np.mean(values):.1f} % over all angles"
         write(x + 0.36, 0.55, label, size=10, weight="bold", color=colour)
         y = below + (row + 0.5) * line
-        write(left - 0.55, y, f"{name} says", color=colour, weight="bold", ha="right")
+        write(left - 0.55, y, f"{name} reads", color=colour, weight="bold", ha="right")
     for digit in digits:
         x = left + digit.degrees / 360 * across
         _rotated_disc(sheet.panel(x - side / 2, below - side, side, side), digit)
