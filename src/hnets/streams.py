@@ -19,6 +19,7 @@ __all__ = ["Stream", "StreamGroup", "Streams", "StreamsLike"]
 
 _TERM = re.compile(r"(\d+)x(-?\d+)(r?)")
 _HIGHEST_ORDER = 1000
+_MOST_CHANNELS = 1_000_000
 _EXAMPLE = (
     '"8x0 + 8x1" (8 complex channels of order 0 and 8 of order 1) or "3x0r" (3 real channels)'
 )
@@ -40,6 +41,10 @@ class Stream:
         if self.multiplicity < 1:
             raise ValueError(
                 f'a stream needs at least one channel, got "{self._text}"; write {_EXAMPLE}'
+            )
+        if self.multiplicity > _MOST_CHANNELS:
+            raise ValueError(
+                f'a stream has at most {_MOST_CHANNELS:,} channels, got "{self._text}"'
             )
         if abs(self.order) > _HIGHEST_ORDER:
             raise ValueError(

@@ -1,5 +1,6 @@
 """Bad input gets one clear error with what was expected and what came."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -124,3 +125,33 @@ def test_options_say_what_they_expect_and_got(
     for fragment in fragments:
         assert fragment in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: hnn.HAvgPool2d(10**20), "kernel_size is at most 1,000,000, got 1000"),
+        (lambda: hnn.ModReLU(f"{10**30}x0"), "a stream has at most 1,000,000 channels"),
+        (
+            lambda: hnn.ModReLU("8x1", magnitude_eps="3"),
+            "magnitude_eps is a number from 0, got",
+        ),
+        (lambda: hnn.HBatchNorm2d("8x1", eps=math.nan), "eps is a number from 0, got nan"),
+        (
+            lambda: hnn.HBatchNorm2d("8x1", momentum=1.5),
+            "momentum is a number from 0 to 1, got",
+        ),
+        (lambda: hnn.FourierAct("8x0r + 8x1", norm="no"), "norm is True or False"),
+        (lambda: hnn.HBlurPool2d(2, sigma=1e300), "sigma is a width of at most 1000 pixels"),
+        (lambda: hnn.HConv2d("1x0r", "8x0", 5, sigma=100), "sigma is a width of at most 10 pixels"),
+        (lambda: hnn.ModReLU("8x1", dtype=torch.float8_e4m3fn), "dtype is a floating-point type"),
+    ],
+)
+def test_numbers_that_no_layer_can_use_are_named(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_a_function_is_a_function() -> None:
+    with pytest.raises(TypeError, match=r"act is a function of tensors, such as torch\.relu, got"):
+        hnn.ModAct("8x1", None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,14 +12,29 @@ from torch import Tensor
 
 from hnets.streams import Stream, Streams, StreamsLike
 
-__all__ = ["flag", "floating", "highest_order", "image", "pair", "probability", "square", "whole"]
+__all__ = [
+    "flag",
+    "floating",
+    "function",
+    "highest_order",
+    "image",
+    "number",
+    "pair",
+    "probability",
+    "square",
+    "whole",
+    "width",
+]
+
+_MOST = 1_000_000
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def whole(value: Any, name: str) -> int:
     """The value of an argument that counts something, such as pixels or classes."""
     if not _counts(value, 1):
         raise ValueError(f"{name} is a whole number from 1, got {value!r}")
-    return operator.index(value)
+    return _bounded(value, name)
 
 
 def pair(value: Any, name: str, least: int = 1, other: str = "") -> tuple[int, int]:
@@ -27,7 +44,7 @@ def pair(value: Any, name: str, least: int = 1, other: str = "") -> tuple[int, i
         raise ValueError(
             f"{name} is {other}a whole number from {least} or a pair of them, got {value!r}"
         )
-    return operator.index(values[0]), operator.index(values[1])
+    return _bounded(values[0], name), _bounded(values[1], name)
 
 
 def square(value: Any, name: str) -> int:
@@ -49,6 +66,36 @@ def _counts(value: Any, least: int) -> bool:
         return False
 
 
+def _bounded(value: Any, name: str) -> int:
+    """A whole number, unless it could only end in the overflow of another library."""
+    if operator.index(value) > _MOST:
+        raise ValueError(f"{name} is at most {_MOST:,}, got {value!r}")
+    return operator.index(value)
+
+
+def number(value: Any, name: str, wanted: str, low: float = 0.0, high: float = math.inf) -> float:
+    """The value of an argument that is a finite number in a range."""
+    real = not isinstance(value, bool) and isinstance(value, int | float)
+    if not real or not low <= value <= high or math.isinf(value):
+        raise ValueError(f"{name} is {wanted}, got {value!r}")
+    return float(value)
+
+
+def width(value: Any, name: str, most: float) -> float:
+    """The width of a Gaussian."""
+    sigma = number(value, name, "a width in pixels above 0", low=1e-9)
+    if sigma > most:
+        raise ValueError(f"{name} is a width of at most {most:g} pixels, got {value!r}")
+    return sigma
+
+
+def function(value: Callable[[Tensor], Tensor], name: str) -> Callable[[Tensor], Tensor]:
+    """The value of an argument that is a function of tensors."""
+    if not callable(value):
+        raise TypeError(f"{name} is a function of tensors, such as torch.relu, got {value!r}")
+    return value
+
+
 def flag(value: object, name: str) -> bool:
     """The value of an argument that is on or off; a text, even "False", would count as on."""
     if not isinstance(value, bool):
@@ -65,7 +112,7 @@ def probability(value: object, name: str) -> float:
 
 def floating(dtype: torch.dtype | None) -> None:
     """Raise if parameters of a type are asked for that is not a floating-point type."""
-    if dtype is not None and not dtype.is_floating_point:
+    if dtype is not None and dtype not in _DTYPES:
         raise ValueError(
             f"dtype is a floating-point type such as torch.float32, got {dtype}; a complex number "
             "is two real channels here"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.nn._base import StreamModule
-from hnets.nn._checks import probability
+from hnets.nn._checks import function, number, probability
 from hnets.streams import StreamsLike
 
 __all__ = ["Gated", "HDropout2d", "ModAct", "ModReLU"]
@@ -33,7 +33,7 @@ class ModReLU(StreamModule):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(streams, dtype)
-        self.magnitude_eps = magnitude_eps
+        self.magnitude_eps = number(magnitude_eps, "magnitude_eps", "a number from 0")
         self.inplace = False
         """Whether inference may overwrite the input; `hnets.freeze` sets it where it may."""
         self.bias = nn.Parameter(torch.zeros(self.in_streams.fields, device=device, dtype=dtype))
@@ -63,7 +63,8 @@ class ModAct(StreamModule):
         magnitude_eps: float = F.MAGNITUDE_EPS,
     ) -> None:
         super().__init__(streams)
-        self.act, self.magnitude_eps = act, magnitude_eps
+        self.act = function(act, "act")
+        self.magnitude_eps = number(magnitude_eps, "magnitude_eps", "a number from 0")
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the function to the magnitudes."""

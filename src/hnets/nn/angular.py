@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.nn._base import StreamModule
-from hnets.nn._checks import highest_order, whole
+from hnets.nn._checks import flag, function, highest_order, whole
 from hnets.nn.norm import AngularNorm2d
 from hnets.streams import StreamsLike
 
@@ -36,7 +36,7 @@ class _Circle(StreamModule):
         super().__init__(streams, dtype)
         self.samples = samples
         self.norm = None
-        if norm:
+        if flag(norm, "norm"):
             self.norm = AngularNorm2d(streams, sync=sync, device=device, dtype=dtype)
         like = torch.empty(0, device=device, dtype=dtype)
         self.register_buffer("synthesis", like, persistent=False)
@@ -101,7 +101,7 @@ class FourierAct(_Circle):
                 f"{samples} samples cannot hold orders up to {order}: give at least {2 * order + 1}"
             )
         super().__init__(streams, samples, norm, sync, device, dtype)
-        self.act = act
+        self.act = function(act, "act")
         self._rectifies = act in _RELUS or type(act) is nn.ReLU
 
     def forward(self, x: Tensor) -> Tensor:

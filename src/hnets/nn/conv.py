@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.basis import Rings
-from hnets.nn._checks import flag, floating, pair, square
+from hnets.nn._checks import flag, floating, pair, square, width
 from hnets.nn.kernel import Combine, HarmonicFilters
 from hnets.plan import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
@@ -117,6 +117,7 @@ class HConv2d(nn.Module):
             self.padding = pair(padding, "padding", least=0, other='"same", ')
         self.padding_mode, self.combine = padding_mode, combine
         share, conjugate = flag(share, "share"), flag(conjugate, "conjugate")
+        sigma = width(sigma, "sigma", most=10)  # with more, rounding errors are all that is left
         spec = KernelSpec(self.kernel_size, rings, sigma, phase, share, conjugate)
         self.filters = HarmonicFilters(self.in_streams, out, spec, combine, device, dtype)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.nn._base import StreamModule
-from hnets.nn._checks import highest_order
+from hnets.nn._checks import flag, highest_order, number
 from hnets.streams import StreamsLike
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ class _BatchNorm(StreamModule):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(streams, dtype)
-        self.eps, self.momentum, self.sync = eps, momentum, sync
+        self.eps = number(eps, "eps", "a number from 0")
+        self.momentum = number(momentum, "momentum", "a number from 0 to 1", high=1.0)
+        self.sync = flag(sync, "sync")
         empty = torch.empty(self._fields(), device=device, dtype=dtype)
         self.weight, self.bias = nn.Parameter(empty), nn.Parameter(empty.clone())
         self.register_buffer("running_mean", empty.clone())
@@ -98,7 +100,7 @@ class HBatchNorm2d(_BatchNorm):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(streams, eps, momentum, sync, device, dtype)
-        self.magnitude_eps = magnitude_eps
+        self.magnitude_eps = number(magnitude_eps, "magnitude_eps", "a number from 0")
 
     def _fields(self) -> int:
         return self.in_streams.fields

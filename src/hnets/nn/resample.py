@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._checks import image, square
+from hnets.nn._checks import image, square, width
 
 __all__ = ["HAvgPool2d", "HBlurPool2d", "HUpsample2d"]
 
@@ -57,9 +57,7 @@ class HBlurPool2d(nn.Module):
     def __init__(self, stride: int | tuple[int, int] = 2, sigma: float | None = None) -> None:
         super().__init__()
         self.stride = square(stride, "stride")
-        self.sigma = self.stride / 3 if sigma is None else sigma
-        if not self.sigma > 0:
-            raise ValueError(f"sigma is a width in pixels above 0, got {sigma}")
+        self.sigma = self.stride / 3 if sigma is None else width(sigma, "sigma", most=1000)
         window = self._gaussian().to(torch.get_default_dtype())
         self.register_buffer("window", window, persistent=False)
 
