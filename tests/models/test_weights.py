@@ -150,7 +150,7 @@ BIAS, STEPS = "layers.6.0.bias", "layers.1.1.num_batches_tracked"
         ),
         (
             lambda: headed('{"model": "z2cnn", "options": {"num_classes": 1000000000000}}'),
-            "holds no network of this hnets: z2cnn cannot be built: ",
+            "holds no network of this hnets: num_classes is at most 1,000,000",
         ),
         (
             lambda: headed('{"model": "z2cnn", "options": {}}'),

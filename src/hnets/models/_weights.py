@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from hnets.errors import InputError
@@ -27,6 +28,7 @@ __all__ = [
     "read",
     "read_shipped",
     "save",
+    "seal",
     "shipped",
 ]
 
@@ -88,7 +90,8 @@ def save(
     if half:
         state = {k: v.half() if v.is_floating_point() else v for k, v in state.items()}
     header = {"model": config.name, "options": config.options, "version": __version__}
-    content = to_bytes(state, {KEY: json.dumps(header, default=int)})
+    text = json.dumps(header, default=int)
+    content = to_bytes(state, {KEY: json.dumps({**json.loads(text), "sha256": seal(text, state)})})
     if card is not None and set(card) != set(TRAINED):
         raise ValueError(f"card has {', '.join(TRAINED)}, got {', '.join(card) or 'nothing'}")
     with replacing(path) as part:
@@ -173,7 +176,7 @@ def read_shipped(name: str) -> Weights:
 
 
 def read(path: Path, sha256: str = "") -> Weights:
-    """The content of a weight file, whose SHA-256 may be known."""
+    """The content of a weight file that is whole: by the SHA-256 of its card, or its own seal."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -196,9 +199,23 @@ def read(path: Path, sha256: str = "") -> Weights:
     try:
         header = json.loads(metadata[KEY])
         config = ModelConfig(str(header["model"]), dict(header["options"]))
+        own = header.pop("sha256", None)
+        whole = own is None or own == seal(json.dumps(header), state)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{path} is damaged: its header names no network") from None
+    if not whole:
+        raise InputError(f"{path} is damaged: its SHA-256 is not that of its content")
     return Weights(path, config, state)
+
+
+def seal(text: str, state: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of a text and of tensors, their names, types and shapes included."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(state):
+        value = state[name].contiguous()
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.view(-1).view(torch.uint8).numpy().tobytes())  # NumPy lacks bfloat16
+    return digest.hexdigest()
 
 
 def fill(model: nn.Module, weights: Weights, advice: str = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from hnets.errors import InputError
 from hnets.files import replacing
+from hnets.models._weights import seal
 from hnets.train.recipe import Recipe
 
 __all__ = ["FILE", "Checkpoint", "CheckpointError", "Row", "exists", "kept", "load", "save"]
@@ -48,7 +48,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
     state = {name: value.detach().cpu().clone() for name, value in checkpoint.state.items()}
     facts = {"seed": checkpoint.seed, "seconds": checkpoint.seconds, "history": checkpoint.history}
     text = json.dumps({"recipe": checkpoint.recipe.to_dict(), **facts})
-    header = {"format": FORMAT, "run": text, "sha256": _seal(text, state)}
+    header = {"format": FORMAT, "run": text, "sha256": seal(text, state)}
     with replacing(folder / FILE) as part:
         part.write_bytes(to_bytes(state, header))
 
@@ -64,7 +64,7 @@ def load(folder: Path) -> Checkpoint:
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if header.get("format") != FORMAT:
             raise ValueError(f"expected the format {FORMAT}, got {header.get('format')}")
-        if header["sha256"] != _seal(header["run"], state):
+        if header["sha256"] != seal(header["run"], state):
             raise ValueError("its SHA-256 is not that of its content")
         facts = json.loads(header["run"])
         recipe, (seed, seconds) = Recipe.from_dict(facts["recipe"]), _numbers(facts)
@@ -78,16 +78,6 @@ def load(folder: Path) -> Checkpoint:
             f"{path} is damaged ({' '.join(str(error).split())}); delete it and start again "
             "without --resume"
         ) from None
-
-
-def _seal(text: str, state: Mapping[str, Tensor]) -> str:
-    """The SHA-256 of a checkpoint's facts and tensors, their names, types and shapes included."""
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(state):
-        value = state[name].contiguous()
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        digest.update(value.numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _numbers(facts: Mapping[str, object]) -> tuple[int, float]:
