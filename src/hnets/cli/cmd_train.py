@@ -82,7 +82,8 @@ def _list() -> None:
 
     table = Table("recipe", "what it trains", "data")
     for name in shipped_recipes():
-        recipe = read_recipe(name)
-        table.add_row(name, recipe.title, recipe.data.name)
+        if name != SVM:
+            recipe = read_recipe(name)
+            table.add_row(name, recipe.title, recipe.data.name)
     Console().print(table)
     typer.echo("Give one of them, or a .toml file of yours: hnets train rotmnist-r-hnet")

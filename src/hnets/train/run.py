@@ -109,6 +109,8 @@ class Run:
                         f"{self.folder} is in use by another training: wait for its end, or name "
                         "another folder with --out"
                     ) from None
+                except OSError:
+                    pass  # a file system without locks
             self._log = Log(self.folder, self.history)
 
     def close(self) -> None:
