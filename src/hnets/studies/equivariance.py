@@ -110,10 +110,7 @@ def measure_equivariance(
             digits, and mid-grey for others.
         seed: which random image.
     """
-    if isinstance(network, str):
-        network = find_network(network)
-    elif isinstance(network, nn.Module):
-        network = Network(type(network).__name__, network, trained=True)
+    network = find_network(network)
     streams = _input_streams(network, in_streams)
     between = [i for i, angle in enumerate(angles) if angle % 90]
     if not between:

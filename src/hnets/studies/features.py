@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 
 from hnets.errors import InputError
 from hnets.studies.networks import Network, find_network, model_input
@@ -75,7 +75,7 @@ class Flow:
 
 def measure_features(
     image: Image.Image,
-    network: Network | str = "hnet_mnist",
+    network: Network | nn.Module | str = "hnet_mnist",
     layer: int = 2,
     order: int | None = None,
     most: int = 16,
@@ -93,7 +93,7 @@ def measure_features(
         size: pixels along the longer side of an image that is not a digit.
         name: what an error calls the image.
     """
-    one = find_network(network) if isinstance(network, str) else network
+    one = find_network(network)
     x = model_input(one.module, image, size, name)
     layers = harmonic_layers(one.module, x)
     if not 1 <= layer <= len(layers):
@@ -120,7 +120,7 @@ def measure_features(
 
 def measure_flow(
     image: Image.Image,
-    network: Network | str = "hdsn",
+    network: Network | nn.Module | str = "hdsn",
     size: int = 320,
     name: str = "the image",
 ) -> Flow:
@@ -138,7 +138,7 @@ def measure_flow(
         size: pixels along the longer side that the network sees.
         name: what an error calls the image.
     """
-    one = find_network(network) if isinstance(network, str) else network
+    one = find_network(network)
     x = model_input(one.module, image, size, name)
     if x.shape[1] != 3:
         raise InputError(f"expected a network of colour images such as hdsn, got {one.name}")

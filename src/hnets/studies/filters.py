@@ -79,7 +79,7 @@ class FilterStudy:
 
 
 def measure_filters(
-    network: Network | str = "hdsn", plain: Network | str | None = None
+    network: Network | nn.Module | str = "hdsn", plain: Network | nn.Module | str | None = None
 ) -> FilterStudy:
     """The filters of a network, and of a plain one beside it.
 
@@ -92,14 +92,14 @@ def measure_filters(
         network: one with harmonic convolutions, or its name.
         plain: one without, or its name; by default z2cnn, or hed_low beside hdsn if it is trained.
     """
-    one = find_network(network) if isinstance(network, str) else network
+    one = find_network(network)
     convs = [part for part in one.module.modules() if isinstance(part, HConv2d)]
     if not convs:
         raise InputError(
             f"expected a network with harmonic convolutions, and {one.name} has none; use "
             "hnet_mnist or hdsn"
         )
-    other = find_network(plain) if isinstance(plain, str) else plain or _beside(one.name)
+    other = _beside(one.name) if plain is None else find_network(plain)
     plains = [part for part in other.module.modules() if isinstance(part, nn.Conv2d)]
     plains = [conv for conv in plains if max(conv.kernel_size) > 1]
     if not plains:

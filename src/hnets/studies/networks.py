@@ -42,16 +42,20 @@ class Network:
         return self.name if self.trained else f"{self.name}, untrained"
 
 
-def find_network(name: str) -> Network:
+def find_network(name: Network | nn.Module | str) -> Network:
     """One of ours by its name or from a file or a run's folder, or a user's module.
 
-    By name it has trained weights where some ship. A user's module is
+    By name it has trained weights where some ship. A user's module is itself, or
     ``package.module:attribute`` or ``file.py:attribute``, where the attribute is a module, or a
     class or function that makes one without arguments.
 
     >>> find_network("hnet_mnist").title, find_network("p4cnn").title
     ('hnet_mnist', 'p4cnn, untrained')
     """
+    if isinstance(name, Network):
+        return name
+    if isinstance(name, nn.Module):
+        return Network(type(name).__name__, name, trained=True)
     if ":" in name:
         return Network(name, _users_module(name), trained=True)
     if name not in list_models() or name in list_models(pretrained=True):
