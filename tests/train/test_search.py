@@ -374,6 +374,22 @@ def test_trials_that_still_run_elsewhere_are_left_to_their_process(
     assert not Path("result.json").exists()
 
 
+def test_a_trial_that_others_gave_up_meanwhile_stays_given_up(
+    quick: list[Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_study(recipe(), "tiny", Path()) as study:
+        train = search.train
+
+        def sleep(runs: Sequence[Run], *rest: Any, **options: Any) -> list[Result]:
+            if len(quick) == 0:
+                study._storage.set_trial_state_values(1, TrialState.FAIL)
+            return train(runs, *rest, **options)
+
+        monkeypatch.setattr(search, "train", sleep)
+        list(train_trials(recipe(), study, 2, CPU))
+        assert states(study.get_trials()) == ["stopped", "done", "done"]
+
+
 def test_processes_that_train_together_do_not_search() -> None:
     with (
         open_study(recipe(), "tiny", Path()) as study,

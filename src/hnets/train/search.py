@@ -13,7 +13,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,16 +39,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("searches", "optuna", "search") from None
 
-__all__ = [
-    "STATES",
-    "best_of",
-    "best_recipe",
-    "check_search",
-    "open_study",
-    "ranked",
-    "train_trials",
-    "write",
-]
+__all__ = ["best_of", "best_recipe", "check_search", "open_study", "train_trials", "write"]
 
 HEARTBEAT, GRACE = 20, 90
 """Seconds between heartbeats of a running trial, and without one before it is tried again."""
@@ -225,9 +216,11 @@ def train_trials(
                 last = result.history[-1]
                 if math.isfinite(last["val_loss"]):
                     trial = trials.pop(result.run)
-                    trial.set_user_attr("val_loss", last["val_loss"])
-                    trial.set_user_attr("seconds", round(result.seconds, 3))
-                    study.tell(trial, last["val_error"], skip_if_finished=True)
+                    # After a long sleep another process may have tried it again already.
+                    with suppress(optuna.exceptions.UpdateFinishedTrialError):
+                        trial.set_user_attr("val_loss", last["val_loss"])
+                        trial.set_user_attr("seconds", round(result.seconds, 3))
+                        study.tell(trial, last["val_error"])
             for trial in trials.values():
                 study.tell(trial, state=TrialState.PRUNED, skip_if_finished=True)
         yield study.get_trials(False, tuple(STATES))
