@@ -96,7 +96,9 @@ class HarmonicFilters(nn.Module):
         return torch.cat(columns)
 
     def _kernel(self) -> Tensor:
-        return _cat([_cat([self._block(*b) for b in row], 1) for row in self._rows], 0)
+        if len(self._rows) == len(self._rows[0]) == 1:
+            return self._block(*self._rows[0][0])
+        return torch.cat([torch.cat([self._block(*b) for b in row], 1) for row in self._rows])
 
     def _block(self, number: str, shape: tuple[int, int, int, int]) -> Tensor:
         size = self.spec.kernel_size
@@ -139,7 +141,3 @@ def _follow(filters: HarmonicFilters, _: object = None) -> None:
     constant = next(filters.buffers())
     if (constant.device, constant.dtype) != filters._exact:
         filters._set_constants()
-
-
-def _cat(parts: list[Tensor], dim: int) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
