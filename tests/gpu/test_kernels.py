@@ -112,7 +112,7 @@ def test_halving_and_its_gradient_agree_with_the_cpu(
 
 
 @pytest.mark.parametrize("name", ["hdsn", "hed_low"])
-def test_boundary_networks_are_as_on_the_cpu(name: str) -> None:
+def test_edge_networks_are_as_on_the_cpu(name: str) -> None:
     net = hnets.create_model(name)
     twin = hnets.create_model(name).cuda()
     twin.load_state_dict(net.state_dict())
