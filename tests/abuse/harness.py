@@ -93,27 +93,51 @@ HEAD = """# What it survives
 failing machine would. An attack succeeds if it causes a traceback, a line of another library on
 stderr, a process that hangs, a file that is half-written, weights that differ in a bit, an exit
 code other than the documented one, or an honest client of the page that waits for more than two
-seconds. Every `pytest` includes a fixed part of it, less than a minute of CPU time. A longer
-attack, with other random numbers, which also writes this page:
+seconds.
+
+Every run of the tests includes a fixed part of it, less than a minute of CPU time. A longer attack
+draws other random numbers and writes this table:
 
 ```sh
 pytest tests/abuse --minutes 30 --seed 1 --write-page
 ```
 
-"1,234 of 100,000" is a number reached and the number aimed at. An attack that succeeds is named
-with its seed and number, and repeated by `pytest tests/abuse -k TEST --seed S --case N`.
-
 """
 TABLE = """| attack | how often | what happened | succeeded | seed | minutes |
 |---|---|---|---|---|---|
+"""
+TAIL = """
+"1,234 of 100,000" is a number reached and the number aimed at; `--minutes` decides how many. An
+attack that succeeds is named with its seed and number, and `pytest tests/abuse -k TEST --seed S
+--case N` repeats it.
+
+- **Damaged image files** are whole ones in every mode of PNG, JPEG, TIFF, WebP, GIF, BMP and some
+  formats that are not read, with flipped bits, cut short, spliced, with bytes repeated, removed or
+  overwritten, with sizes that they do not have, and under another name. They go to the reader, to
+  `hnets edges` in batches, and to the page.
+- **Damaged recipes** have keys changed, removed, renamed and added: other types, huge numbers, NaN,
+  deep nesting, odd text.
+- **Damaged checkpoints and weights** have bits flipped in the length of the header, the header,
+  the metadata and the values, or a header that is whole and says something else.
+- **Random layer arguments** are mostly right. A layer must refuse them in words of ours or be
+  exactly equivariant: in float64, an input rotated by 90 degrees gives the rotated output to 1e-9,
+  and the frozen layer gives the same.
+- **`kill -9`** comes at random moments of a training of `hnet_mnist` with a checkpoint at every
+  epoch, up to six times before it may finish. Weights, optimiser state, log and result are then
+  compared bit by bit with those of an undisturbed training.
+- **A full disk** is one where a random write fails, and perhaps all later ones: a file cannot be
+  opened or a folder made, or files stop growing after some bytes. The training is then resumed with
+  room, and compared in the same way.
+- **Clients that trickle** send a byte or a few at a time of requests that never end, and connect
+  again when they are cut off, while an honest client asks for the page and uploads an image.
 """
 
 
 def write_page(parts: Sequence[Part]) -> None:
     """Write the rows of the parts that ran, and leave those of the others as they are."""
-    rows = [part.row() for part in parts]
-    names = {row.split(" | ")[0] for row in rows}
+    rows = {part.name: part.row() for part in parts}
     if PAGE.exists():
-        _, _, before = PAGE.read_text(encoding="utf-8").partition(TABLE)
-        rows += [row for row in before.splitlines() if row.split(" | ")[0] not in names]
-    PAGE.write_text(HEAD + TABLE + "\n".join(sorted(rows)) + "\n", encoding="utf-8")
+        _, _, table = PAGE.read_text(encoding="utf-8").partition(TABLE)
+        before = [row for row in table.splitlines() if row.startswith("| ")]
+        rows = {row.split(" | ")[0].removeprefix("| "): row for row in before} | rows
+    PAGE.write_text(HEAD + TABLE + "\n".join(rows.values()) + "\n" + TAIL, encoding="utf-8")

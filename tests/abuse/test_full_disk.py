@@ -25,7 +25,7 @@ def full_disk(case: Case, folder: Path, events: int) -> dict[str, object]:
 def test_a_training_stops_in_one_line_and_goes_on_when_there_is_room(
     part: NewPart, tiny: Tiny, tmp_path: Path
 ) -> None:
-    attacked = part("A full disk in a training", "full disks", share=0.25, target=1_000)
+    attacked = part("A full disk in a training", "full disks", share=0.22, target=1_000)
     for case in attacked.cases(8):
         work = tmp_path / f"case-{case.number}"
         work.mkdir()
@@ -54,7 +54,7 @@ def test_a_training_stops_in_one_line_and_goes_on_when_there_is_room(
 
 
 def test_edges_are_whole_or_not_there(part: NewPart, launcher: Launcher, tmp_path: Path) -> None:
-    attacked = part("A full disk in `hnets edges --npz`", "full disks", share=0.05)
+    attacked = part("A full disk in `hnets edges --npz`", "full disks", share=0.04)
     for number in range(2):
         photograph(tmp_path / "in" / f"{number}.png")
     kinds = ("--npz", "--thin", "--overlay")

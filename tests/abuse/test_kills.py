@@ -13,7 +13,7 @@ ROUNDS = 6
 
 
 def test_kill_9_at_random_moments_costs_no_bit(part: NewPart, tiny: Tiny, tmp_path: Path) -> None:
-    attacked = part("`kill -9` of a training", "kills", share=0.25, target=1_000)
+    attacked = part("`kill -9` of a training", "kills", share=0.22, target=1_000)
     usual = tiny.seconds
     for case in attacked.cases(3):
         work = tmp_path / f"case-{case.number}"

@@ -81,7 +81,7 @@ def rewritten(content: bytes, header: int, rng: random.Random) -> tuple[str, byt
 def test_a_damaged_checkpoint_is_refused_or_does_not_matter(
     part: NewPart, tiny: Tiny, tmp_path: Path
 ) -> None:
-    attacked = part("Damaged checkpoints, `--resume`", "files", share=0.08)
+    attacked = part("Damaged checkpoints, `--resume`", "files", share=0.06)
     begun = tmp_path / "begun"
     begun.mkdir()
     stopped = tiny.stop_after(begun, checkpoints=2)
@@ -114,7 +114,7 @@ def test_a_damaged_checkpoint_is_refused_or_does_not_matter(
 def test_damaged_weights_are_refused_or_the_same(
     part: NewPart, launcher: Launcher, tiny: Tiny, tmp_path: Path
 ) -> None:
-    attacked = part("Damaged weights, `hnets.load`", "files", share=0.03)
+    attacked = part("Damaged weights, `hnets.load`", "files", share=0.02)
     whole = tiny.folder / "seed-1" / WEIGHTS
     for case in attacked.cases(2):
         done = dict[str, str]()

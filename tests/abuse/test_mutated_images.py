@@ -55,7 +55,7 @@ def keep(path: Path, case: Case) -> Path:
 
 
 def test_the_reader(part: NewPart, launcher: Launcher, tmp_path: Path) -> None:
-    attacked = part("Damaged image files, read", "files", share=0.2, target=100_000)
+    attacked = part("Damaged image files, read", "files", share=0.17, target=100_000)
     for case in attacked.cases(8):
         done = write_batch(tmp_path / "batch", case.rng)
         results = read_batch(launcher, tmp_path / "batch", list(done))
@@ -73,7 +73,7 @@ def test_the_reader(part: NewPart, launcher: Launcher, tmp_path: Path) -> None:
 
 
 def test_the_edges_command(part: NewPart, launcher: Launcher, tmp_path: Path) -> None:
-    attacked = part("Damaged image files, `hnets edges`", "files", share=0.08, target=100_000)
+    attacked = part("Damaged image files, `hnets edges`", "files", share=0.06, target=100_000)
     for case in attacked.cases(3):
         batch = tmp_path / "batch"
         results = read_batch(launcher, batch, list(write_batch(batch, case.rng)))
@@ -99,7 +99,7 @@ def test_the_edges_command(part: NewPart, launcher: Launcher, tmp_path: Path) ->
 
 def test_the_page(part: NewPart, launcher: Launcher, tmp_path: Path) -> None:
     """Each upload is drawn or refused in one line, and the server has nothing to say."""
-    attacked = part("Damaged image files, uploaded to the page", "files", share=0.06)
+    attacked = part("Damaged image files, uploaded to the page", "files", share=0.04)
     with serving(launcher, tmp_path) as server:
         for case in attacked.cases(60):
             what, _, content = mutated(case.rng)

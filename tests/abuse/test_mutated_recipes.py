@@ -104,7 +104,7 @@ def endless(recipe: dict[str, Any]) -> bool:
 def test_a_recipe_is_refused_in_one_line_or_trained(
     part: NewPart, tiny: Tiny, tmp_path: Path
 ) -> None:
-    attacked = part("Damaged recipes, `hnets train`", "recipes", share=0.1)
+    attacked = part("Damaged recipes, `hnets train`", "recipes", share=0.08)
     whole = json.loads((tiny.folder / "result.json").read_text())["recipe"]
     whole["training"] |= {"epochs": 1}
     for case in attacked.cases(25):

@@ -14,7 +14,7 @@ BATCH = 100
 def test_a_layer_is_refused_clearly_or_exactly_equivariant(
     part: NewPart, launcher: Launcher, tmp_path: Path
 ) -> None:
-    attacked = part("Random layer arguments", "layers", share=0.05)
+    attacked = part("Random layer arguments", "layers", share=0.04)
     for case in attacked.cases(4):
         first = case.number * BATCH
         seed = f"{attacked.seed}/layers"

@@ -107,7 +107,7 @@ def test_an_honest_client_is_answered_within_two_seconds(
     files: int | None, part: NewPart, launcher: Launcher, tmp_path: Path
 ) -> None:
     named = "" if files is None else f", the server limited to {files} files"
-    attacked = part(f"Clients that trickle{named}", "hostile clients", share=0.02, target=500)
+    attacked = part(f"Clients that trickle{named}", "hostile clients", share=0.01, target=500)
     count = 500 if attacked.minutes else 300
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2 * count)), hard))

@@ -99,7 +99,7 @@ NAMED = [
 
 def test_strange_paths(part: NewPart, launcher: Launcher, tmp_path: Path) -> None:
     """Good files among what is none are drawn, and each of the others gets its line."""
-    attacked = part("Links, pipes, devices and names among images", "paths", share=0.04)
+    attacked = part("Links, pipes, devices and names among images", "paths", share=0.03)
     for case in attacked.cases(6):
         work = tmp_path / f"case-{case.number}"
         (work / "in").mkdir(parents=True)
