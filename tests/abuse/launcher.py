@@ -198,7 +198,7 @@ class _Child:
         if not self.pid:
             code = 70
             try:
-                os.setsid()
+                os.setpgid(0, 0)
                 for number, end in enumerate(ends, start=1):
                     os.dup2(end, number)
                 for end in (*ends, *self.pipes):
@@ -221,8 +221,16 @@ class _Child:
                     sys.stdout.flush()
             finally:
                 os._exit(code)
+        # Both sides make the group, so that it is there whichever runs first.
+        with contextlib.suppress(OSError):
+            os.setpgid(self.pid, self.pid)
         for end in ends:
             os.close(end)
+
+    def kill(self) -> None:
+        """End it and what it started, at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     def wait(self, limit: float, kill_after: float | None) -> dict[str, Any]:
         """Its end, or the one that is put to it."""
@@ -241,7 +249,7 @@ class _Child:
                 status = self.ended()
             if status is None and time.monotonic() > deadline:
                 hung = kill_after is None
-                os.killpg(self.pid, signal.SIGKILL)
+                self.kill()
                 deadline += 3600
         for pipe in self.pipes:
             os.close(pipe)
@@ -299,7 +307,7 @@ def _serve(requests: IO[str], reply: IO[str]) -> None:
                 child = started.pop(request["stop"])
                 code = child.ended()
                 if code is None:
-                    os.killpg(child.pid, signal.SIGKILL)
+                    child.kill()
                     os.waitpid(child.pid, 0)
                 answer = {"code": code}
             elif request.pop("start", False):
@@ -313,7 +321,7 @@ def _serve(requests: IO[str], reply: IO[str]) -> None:
             reply.flush()
     finally:
         for child in started.values():
-            os.killpg(child.pid, signal.SIGKILL)
+            child.kill()
 
 
 def _warm_up() -> None:
