@@ -1,80 +1,130 @@
-"""Arrows point one way: a file never imports one that stands above it."""
+"""The house: two floors, rooms in order, and each name once."""
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
+from types import ModuleType
+
+import house
 
 import hnets
 
-SOURCE = Path(hnets.__file__).parent
-LAYERS = [
-    ["errors"],
-    ["devices", "files", "streams"],
-    ["basis", "pictures", "weights"],
-    ["paths", "data"],
-    ["initialisation", "functional", "metrics"],
-    ["nn"],
-    ["models", "testing"],
-    ["cost", "export", "train"],
-    ["predict"],
-    ["inspect"],
-    ["turn", "quickstart", "reproduce", "web"],
-    ["cli"],
-    ["__main__"],
-]
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+ROOT = Path(__file__).parents[1]
+
+PARALLEL = {"reference", "cpu", "triton"}
+"""The same parts of parallel operations: the only module names that may stand more than once."""
+FRONT_DOOR = {"__init__", "__main__"}
+_FILE = re.compile(r"^\d+\. `(.*\.py)`$", re.MULTILINE)
 
 
-def _imports(path: Path) -> set[str]:
-    """The parts of the package that a file names in its imports, wherever they stand in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert not node.level, f"{path} imports by a relative name"
-            names = [node.module]
-            if node.module == "hnets":
-                names = [f"hnets.{alias.name}" for alias in node.names]
-        else:
-            continue
-        found |= {name.split(".")[1] for name in names if name.startswith("hnets.")}
-    return found
+def test_every_file_has_its_room() -> None:
+    parts = {house.part_of(path) for path in house.modules()}
+    assert parts - FRONT_DOOR == house.LIBRARY.keys() | set(house.LABORATORY)
 
 
-def test_every_file_has_its_place() -> None:
-    parts = {p.stem for p in SOURCE.glob("*.py")} | {p.parent.name for p in SOURCE.glob("*/*.py")}
-    assert parts - {"__init__"} == set(LEVEL)
-
-
-def test_no_file_imports_from_above_or_beside() -> None:
-    wrong = []
-    for path in SOURCE.rglob("*.py"):
-        part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if part == "__init__":
-            continue
-        wrong += [
-            f"{path.relative_to(SOURCE)} imports hnets.{other}"
-            for other in _imports(path) & LEVEL.keys() - {part}
-            if LEVEL[other] >= LEVEL[part]
-        ]
+def test_the_library_imports_nothing_of_the_laboratory_and_only_lower_parts() -> None:
+    wrong = [
+        f"{path.relative_to(house.SOURCE)} imports {other}"
+        for path in house.modules()
+        if house.part_of(path) in house.LIBRARY
+        for other in house.parts_imported(path)
+        if house.LIBRARY.get(other, 99) >= house.LIBRARY[house.part_of(path)]
+    ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_check_sees_imports_inside_functions(tmp_path: Path) -> None:
+def test_a_room_of_the_laboratory_imports_only_the_library_and_rooms_before_it() -> None:
+    order = {room: place for place, room in enumerate(house.LABORATORY)}
+    wrong = [
+        f"{path.relative_to(house.SOURCE)} imports {other}"
+        for path in house.modules()
+        if house.part_of(path) in order
+        for other in house.parts_imported(path) & order.keys()
+        if order[other] >= order[house.part_of(path)]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_late_imports_and_modules_named_in_texts_count(tmp_path: Path) -> None:
     file = tmp_path / "late.py"
-    file.write_text("def f():\n    from hnets import cli\n    import hnets.export\n")
-    assert _imports(file) == {"cli", "export"}
+    file.write_text(
+        "def f(name):\n    from hnets import cli\n    import hnets.export\n"
+        "    import_module('hnets.studies.svm')\n    import_module(f'hnets.plot.{name}')\n"
+    )
+    names = {"hnets.cli", "hnets.export", "hnets.studies.svm", "hnets.plot."}
+    assert house.imports(file) == names
 
 
-def test_importing_hnets_brings_torch_and_numpy_only_and_says_nothing() -> None:
+def test_no_two_modules_share_a_name() -> None:
+    places = defaultdict(list)
+    for path in house.modules():
+        name = path.parent.name if path.stem == "__init__" else path.stem
+        if name not in PARALLEL | FRONT_DOOR:
+            places[name.strip("_")].append(str(path.relative_to(house.SOURCE)))
+    assert not [files for files in places.values() if len(files) > 1]
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    places = defaultdict(list)
+    for path in house.modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(house.SOURCE)))
+    assert not [files for files in places.values() if len(files) > 1]
+
+
+def test_no_name_of_a_package_hides_one_of_its_modules() -> None:
+    hidden = []
+    for path in house.modules():
+        if path.stem in FRONT_DOOR or "import triton" in path.read_text(encoding="utf-8"):
+            continue  # triton comes with torch for CUDA only
+        *package, name = path.relative_to(house.SOURCE).with_suffix("").parts
+        importlib.import_module(".".join(["hnets", *package, name]))
+        parent = importlib.import_module(".".join(["hnets", *package]))
+        if not isinstance(getattr(parent, name), ModuleType):
+            hidden.append(f"hnets.{'.'.join([*package, name])}")
+    assert not hidden
+
+
+def test_importing_hnets_brings_torch_and_numpy_only_and_prints_nothing() -> None:
     code = (
         "import sys, torch, numpy\n"
         "before = set(sys.modules)\n"
         "import hnets\n"
-        "new = {m.split('.')[0] for m in set(sys.modules) - before}\n"
-        "print(sorted(new - set(sys.stdlib_module_names) - {'hnets', 'torch', 'numpy'}))\n"
+        "new = set(sys.modules) - before\n"
+        "outside = {m.split('.')[0] for m in new} - set(sys.stdlib_module_names)\n"
+        f"rooms = {{m.split('.')[1] for m in new if m.startswith('hnets.')}}\n"
+        "print(sorted(outside - {'hnets', 'torch', 'numpy'}), "
+        f"sorted(rooms & set({house.LABORATORY!r})))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    assert (done.stdout.strip(), done.stderr) == ("[] []", "")
+
+
+def test_a_walk_is_short() -> None:
+    reach, step = house.walk_training()
+    of_training = [file for file in reach if file.startswith(("train/", "cli/cmd_"))]
+    for files, most in (
+        (house.walk_edges(), 15),
+        (of_training, 10),
+        (step, 5),
+        (house.walk_convolution(), 5),
+    ):
+        assert 1 < len(files) <= most, "\n".join(files)
+
+
+def test_the_page_shows_the_house_as_it_is() -> None:
+    drawn = (ROOT / "docs" / "images" / "house.svg").read_text(encoding="utf-8")
+    assert drawn == house.diagram(), "draw it again: python tools/house.py"
+    page = (ROOT / "docs" / "built.md").read_text(encoding="utf-8")
+    missing = [name for name in _FILE.findall(page) if not (house.SOURCE / name).is_file()]
+    assert not missing, "walk again: python tools/house.py"
+
+
+def test_lazy_names_of_the_front_door_exist() -> None:
+    for name in hnets.__all__:
+        assert getattr(hnets, name) is not None

@@ -11,8 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 import torch
@@ -28,7 +26,6 @@ from hnets.train import checkpoint as checkpoints
 from hnets.train.classification_task import errors
 from hnets.train.loop import falls, rates
 from hnets.train.recipe import Schedule, to_toml
-from hnets.train.step import Learner
 
 TEAM = Team(0, 1, torch.device("cpu"))
 Recipes = Callable[..., Recipe]
@@ -125,44 +122,6 @@ def test_the_seed_fixes_everything_and_another_seed_changes_it(tiny: Recipes) ->
     for name, value in first.model.state_dict().items():
         assert torch.equal(value, again.model.state_dict()[name]), name
     assert first.history[0]["loss"] == again.history[0]["loss"] != other.history[0]["loss"]
-
-
-def test_a_step_is_short_and_so_is_the_way_to_it(
-    tmp_path: Path, tiny: Recipes, monkeypatch: pytest.MonkeyPatch, hnets_command: Command
-) -> None:
-    """Counts files of the command and of training in which a function runs."""
-    root, before, within = Path(hnets.__file__).parent, set[str](), set[str]()
-    step, inside, way = Learner.step, list[int](), list[set[str]]()
-
-    def trace(frame: FrameType, event: str, _: Any) -> None:
-        file, code = Path(frame.f_code.co_filename), frame.f_code.co_name
-        if event == "call" and root in file.parents and code != "<module>":
-            name = str(file.relative_to(root))
-            files = within if inside else before
-            files |= {name} if name.startswith(("train/", "cli/cmd_")) else set()
-
-    def counted(self: Learner) -> None:
-        way.append(set(before))
-        inside.append(1)
-        step(self)
-        inside.pop()
-
-    monkeypatch.setattr(Learner, "step", counted)
-    (tmp_path / "mine.toml").write_text(to_toml(tiny(training__epochs=1, augment__rotate=9.0)))
-    sys.setprofile(trace)
-    try:
-        done = hnets_command(
-            "train", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "run"), "--device", "cpu"
-        )
-    finally:
-        sys.setprofile(None)
-    assert done.code == 0, done.err
-    within |= {"train/loop.py"}  # which calls it
-    assert within == {
-        f"train/{name}.py"
-        for name in ("loop", "step", "classification_task", "augment", "distributed")
-    }
-    assert len(way[0]) <= 10, sorted(way[0])
 
 
 # Surviving -----------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ class _BatchScaledReLU(torch.autograd.Function):
         return grad_x, grad_weight, grad_bias, None, None, None, None
 
 
-class Magnitude(torch.autograd.Function):
+class FieldMagnitude(torch.autograd.Function):
     """|z| per field; the reference comes as an argument."""
 
     @staticmethod

@@ -21,7 +21,7 @@ from hnets.predict.ink import Ink, find_ink
 from hnets.streams import Streams
 from hnets.web.payloads import Complex, encoded, quantised, uploaded
 
-__all__ = ["LAYERS", "Digits"]
+__all__ = ["LAYERS", "DigitViews"]
 
 LAYERS = 7
 PIXELS = 2**20
@@ -32,7 +32,7 @@ BINS = 24
 """Of a histogram of phases."""
 
 
-class Digits:
+class DigitViews:
     """The two networks, frozen."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from hnets.predict import EdgeDetector, suppress_edges
 from hnets.predict.rendering import edges_image, orientation_image, overlay_image
 from hnets.web.payloads import base64_png, uploaded
 
-__all__ = ["Edges"]
+__all__ = ["EdgeViews"]
 
 LONGEST = 480
 """Longest side of an image, larger ones being reduced: at most a second's work."""
@@ -30,7 +30,7 @@ RIM = 0.86
 Floats = NDArray[np.float32]
 
 
-class Edges:
+class EdgeViews:
     """The edge detector, loaded when the first image arrives."""
 
     @cached_property

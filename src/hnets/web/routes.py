@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 
 import hnets
 from hnets.errors import InputError
-from hnets.web.digit_views import LAYERS, Digits
-from hnets.web.edge_views import Edges
+from hnets.web.digit_views import LAYERS, DigitViews
+from hnets.web.edge_views import EdgeViews
 from hnets.web.guard import Bodies, Guard
 from hnets.web.payloads import sample
 from hnets.web.worker import Worker
@@ -45,7 +45,7 @@ def create_app(name: str = "localhost") -> FastAPI:
 
     Requests to other hosts are refused, except to numeric addresses.
     """
-    digits, edges, bodies, worker = Digits(), Edges(), Bodies(), Worker()
+    digits, edges, bodies, worker = DigitViews(), EdgeViews(), Bodies(), Worker()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hnets.functional._autograd import Magnitude, Nonlinearity, ScaledReLU, batch_scaled_relu
+from hnets.functional._autograd import FieldMagnitude, Nonlinearity, ScaledReLU, batch_scaled_relu
 from hnets.functional._batch_norm import fold_batch_norm
 from hnets.functional._dispatch import backend, needs_reference
 from hnets.functional.magnitudes import reference
@@ -53,7 +53,7 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
     if needs_reference(x):
         return reference.magnitude(x, streams)
     if torch.is_grad_enabled():
-        lengths: Tensor = Magnitude.apply(x, streams, reference.magnitude)
+        lengths: Tensor = FieldMagnitude.apply(x, streams, reference.magnitude)
         return lengths
     lengths = backend("magnitudes", x).magnitude(x, streams)
     return lengths
