@@ -99,7 +99,7 @@ Every run of the tests includes a fixed part of it, less than a minute of CPU ti
 draws other random numbers and writes this table:
 
 ```sh
-pytest tests/abuse --minutes 30 --seed 1 --write-page
+pytest tests/abuse --minutes 15 --seed 1 --write-page
 ```
 
 """

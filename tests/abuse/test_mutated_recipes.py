@@ -122,7 +122,7 @@ def test_a_recipe_is_refused_in_one_line_or_trained(
         if outcome.hung and endless(recipe):
             attacked.count("still training when it was stopped, as asked")
         elif outcome.code == 0 and not outcome.err:
-            attacked.count("trained to its end")
+            attacked.count("trained to the end")
         elif wrong := refusal(outcome, 2):
             attacked.fail(case, f"{done}: {wrong}; left in {work}")
             continue

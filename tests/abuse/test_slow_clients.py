@@ -127,7 +127,8 @@ def test_an_honest_client_is_answered_within_two_seconds(
 def _besiege(attacked: Part, server: Server, image: bytes, count: int) -> None:
     slowest = 0.0
     with Crowd(server.port, count, random.Random(attacked.seed)) as crowd:
-        while crowd.connected < count / 2:
+        deadline = time.monotonic() + 30
+        while crowd.connected < count and time.monotonic() < deadline:
             time.sleep(0.05)
         for case in attacked.cases(9):
             told, seconds = answer(server, image, case.number)
@@ -135,5 +136,6 @@ def _besiege(attacked: Part, server: Server, image: bytes, count: int) -> None:
             if told or seconds > PATIENCE:
                 attacked.fail(case, f"{told or 'answered'} after {seconds:.1f} s")
             time.sleep(0.3)
-        attacked.tried = len(crowd.clients)
-        attacked.happened[f"connected, an honest client answered within {slowest:.1f} s"] = count
+        attacked.tried = count
+        happened = f"connections of theirs; an honest client answered within {slowest:.1f} s"
+        attacked.happened[happened] = crowd.connected
