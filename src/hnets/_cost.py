@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table
 
-__all__ = ["Cost", "LayerCost", "cost", "matching_width"]
-
 _WHOLE = (HConv2d, FrozenHConv2d)
 
 

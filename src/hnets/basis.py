@@ -13,8 +13,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Rings", "grid", "harmonic_basis", "smallest_kernel"]
-
 Rings = Literal["exact", "gaussian"]
 _LARGEST_SUGGESTION = 33
 

@@ -6,8 +6,6 @@ import torch
 
 from hnets.errors import InputError
 
-__all__ = ["usable"]
-
 
 def usable(name: torch.device | str) -> torch.device:
     """The device of that name, if this machine and this torch can compute on it."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["InputError", "MissingExtra", "reason", "suggest"]
-
 
 class InputError(ValueError):
     """Something the user gave cannot be used; the commands print it and exit with code 2."""

@@ -26,8 +26,6 @@ from hnets.nn.norm import FrozenHBatchNorm2d
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-__all__ = ["SizeError", "compare", "freeze", "onnx", "program", "pt2"]
-
 _FREE = {0: "batch", 2: "height", 3: "width"}
 """Dimensions of the input that an exported network leaves open."""
 _SMALL = (28, 28)

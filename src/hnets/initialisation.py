@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from hnets.plan import Plan
 
-__all__ = ["radial_std"]
-
 _FREQUENCIES = 32
 _EVENNESS = 0.002
 _SWEEPS = 500

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from hnets.basis import Rings, harmonic_basis, smallest_kernel
 from hnets.streams import Stream, Streams
 
-__all__ = ["Block", "Filter", "KernelSpec", "Phase", "Plan", "StreamPath", "make_plan"]
-
 Phase = Literal["filter", "ring", "free", "none"]
 
 

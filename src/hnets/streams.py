@@ -15,8 +15,6 @@ from typing import NamedTuple, Union, overload
 import torch
 from torch import Tensor
 
-__all__ = ["Stream", "StreamGroup", "Streams", "StreamsLike"]
-
 _TERM = re.compile(r"(\d+)x(-?\d+)(r?)")
 _HIGHEST_ORDER = 1000
 _MOST_CHANNELS = 1_000_000

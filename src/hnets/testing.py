@@ -19,8 +19,6 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets.streams import Stream, Streams, StreamsLike
 
-__all__ = ["Equivariance", "assert_equivariant", "band_limited", "equivariance_error"]
-
 ANGLES = (15.0, 30.0, 45.0, 60.0, 75.0, 90.0, 180.0, 270.0)
 _EXACT = 1e-9
 

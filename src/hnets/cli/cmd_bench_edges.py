@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from hnets.metrics.benchmark import BenchmarkResult
 
-__all__ = ["bench_edges"]
-
 _TITLES = {"none": "without suppression", "standard": "with standard suppression"}
 
 

@@ -9,8 +9,6 @@ import typer
 from hnets.cli.command_line import app, whole
 from hnets.errors import MissingExtra
 
-__all__ = ["demo"]
-
 
 @app.command()
 def demo(

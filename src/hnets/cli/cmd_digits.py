@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Row: TypeAlias = tuple[Path, Image.Image, RotatedPredictions]
 
-__all__ = ["digits"]
-
 FIGURE = Path("digits.png")
 DRAWN = 24
 """Images in one figure."""

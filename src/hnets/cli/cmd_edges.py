@@ -13,8 +13,6 @@ import typer
 from hnets.cli.command_line import Device, app, check_folder, complain, progress_bar
 from hnets.errors import InputError
 
-__all__ = ["edges"]
-
 FOLDER = Path("edges-out")
 NAMED = 12
 """Files that are named when they are written; of more, only the number is said."""

@@ -16,8 +16,6 @@ from hnets.files import replacing
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["export"]
-
 SUFFIXES = (".onnx", ".pt2")
 AGREES = 1e-3
 """The largest difference from torch, relative to the largest output, with which a file is kept.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from hnets.studies.numbers import Numbers
 
-__all__ = ["equivariance", "features", "filters", "flow", "inspect", "stability"]
-
 inspect = typer.Typer(help="Look inside a network: figures from the weights that ship, or yours.")
 app.add_typer(inspect, name="inspect")
 

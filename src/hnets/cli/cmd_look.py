@@ -15,8 +15,6 @@ from hnets.cli.command_line import app, figure_file, make_folder, whole
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["cost", "harmonics", "sides", "turn"]
-
 _LARGEST = 4096
 
 

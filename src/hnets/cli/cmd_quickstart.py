@@ -12,8 +12,6 @@ from hnets.cli.command_line import app, make_folder, whole
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["quickstart"]
-
 EPOCH, READING = 4.5, 18.0
 """Seconds for an epoch of both networks, and for their predictions, on two CPU cores."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from hnets.studies.tables import ResultTable
 
-__all__ = ["figures", "reproduce"]
-
 reproduce = typer.Typer(
     help="The paper's tables and figures, and what goes past them: as they ship, or trained again."
 )

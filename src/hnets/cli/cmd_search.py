@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from hnets.train import Run
     from hnets.train.checkpoint import Row
 
-__all__ = ["search"]
-
 SIDE_BY_SIDE = 8
 """Trials at once on a GPU."""
 

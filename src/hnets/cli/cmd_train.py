@@ -10,8 +10,6 @@ import typer
 from hnets.cli.command_line import Device, app, make_folder, whole
 from hnets.errors import InputError
 
-__all__ = ["train"]
-
 SVM = "rotmnist-r-svm"
 """The recipe that records a study's numbers and not a training."""
 

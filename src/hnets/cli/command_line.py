@@ -18,18 +18,6 @@ import typer
 import hnets
 from hnets.errors import InputError
 
-__all__ = [
-    "Device",
-    "app",
-    "check_folder",
-    "complain",
-    "figure_file",
-    "make_folder",
-    "progress_bar",
-    "run",
-    "whole",
-]
-
 app = typer.Typer(
     help="Harmonic Networks: convolutions that rotate when their input rotates.",
     add_completion=False,

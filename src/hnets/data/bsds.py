@@ -24,8 +24,6 @@ from hnets.data.dataset import Arrays, EdgeSet, check_split
 from hnets.data.image_file import read_image
 from hnets.errors import InputError, MissingExtra, reason
 
-__all__ = ["REACH", "SIZES", "Photo", "load_edges", "photos"]
-
 SIZES = {"train": 200, "val": 100, "test": 200}
 REACH = 2
 """Pixels within which two people mean the same edge: they seldom draw the same pixels."""

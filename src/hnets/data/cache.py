@@ -17,8 +17,6 @@ from hnets.data.dataset import Arrays, sha256
 from hnets.errors import InputError
 from hnets.files import replacing
 
-__all__ = ["cache_folder", "cached", "data_folders"]
-
 log = logging.getLogger(__name__)
 
 _in_memory: dict[tuple[Path, str], Arrays] = {}

@@ -18,17 +18,6 @@ from torch import Tensor
 
 from hnets.errors import InputError, suggest
 
-__all__ = [
-    "SPLITS",
-    "Arrays",
-    "Dataset",
-    "EdgeSet",
-    "Sizes",
-    "check_split",
-    "from_arrays",
-    "sha256",
-]
-
 SPLITS = {"train": (0, 1), "val": (1, 2), "train+val": (0, 2), "test": (2, 3)}
 """The four splits, as ranges of train, val and test."""
 

@@ -19,10 +19,6 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from hnets.errors import InputError, reason
 
-__all__ = [
-    "FORMATS", "SUFFIXES", "ImageError", "centre_crop", "eight_bits", "format_names", "read_image",
-]  # fmt: skip
-
 FORMATS = {
     "PNG": (".png",),
     "JPEG": (".jpg", ".jpeg"),

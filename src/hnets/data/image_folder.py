@@ -15,8 +15,6 @@ from hnets.data.dataset import Dataset
 from hnets.data.image_file import SUFFIXES, ImageError, format_names, read_image
 from hnets.errors import InputError
 
-__all__ = ["fit", "read_folder"]
-
 log = logging.getLogger(__name__)
 
 _SEED = 0

@@ -19,8 +19,6 @@ from hnets.data.cache import cache_folder, data_folders
 from hnets.data.dataset import Arrays
 from hnets.errors import InputError, reason
 
-__all__ = ["CLASSES", "FILES", "MIRRORS", "SIZES", "arrays", "find"]
-
 SIZES = (50_000, 10_000, 10_000)
 """Images of train, val and test: the training file is cut in two, the test file is the test set."""
 CLASSES = tuple("0123456789")

@@ -24,8 +24,6 @@ from hnets.data.dataset import Arrays, sha256
 from hnets.data.spline import rotate, to_bytes
 from hnets.errors import InputError
 
-__all__ = ["ARCHIVE", "MD5", "MEMBERS", "SHA256", "SIZES", "draw", "published", "regenerated"]
-
 SIZES = (10_000, 2_000, 50_000)
 SHA256 = "9de67b6d43b5d1d6b82f1eff5755c95ddf6cedf4c2f63616c2b537a66d1fa5dc"
 """Of the images and labels of `rotmnist-r` as bytes, on every machine."""

@@ -10,8 +10,6 @@ from hnets.data.dataset import Arrays
 from hnets.data.spline import resize, rotate, to_bytes
 from hnets.errors import MissingExtra
 
-__all__ = ["SIZES", "rotated", "upright"]
-
 SIZES = (1_000, 297, 500)
 
 _SEED = 1797

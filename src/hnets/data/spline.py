@@ -15,8 +15,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["cos_sin", "resize", "rotate", "to_bytes"]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 _POLE = math.sqrt(3) - 2  # of the recursion from pixels to the weights of B-splines

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from hnets.streams import Streams
 
-__all__ = ["centre_of_mass", "mass_direction", "pointing", "rotate", "rotate_pixels"]
-
 _SMALL = 1e-6
 """Keeps the directions of black images, and of those in balance, from being NaN."""
 

@@ -16,8 +16,6 @@ try:
 except ImportError:
     raise MissingExtra("scores of edges", "numba", "bench") from None
 
-__all__ = ["compiled"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -21,8 +21,6 @@ from hnets.errors import InputError, reason
 from hnets.metrics.berkeley import Counts, Point, Scores, count, summarise
 from hnets.metrics.suppression import suppress
 
-__all__ = ["ENDINGS", "HUMAN", "BenchmarkResult", "find_maps", "read_map", "score_maps"]
-
 HUMAN = Point(recall=0.7240, precision=0.9014)
 """People on the test photographs, each against the others, measured by `benchmarks/berkeley.py`;
 the official program marks a recall of 0.7235 and the same precision."""

@@ -19,8 +19,6 @@ from hnets.errors import InputError
 from hnets.metrics.matching import Matcher
 from hnets.metrics.skeleton import skeletonise
 
-__all__ = ["DISTANCE", "Counts", "Point", "Scores", "count", "count_human", "summarise"]
-
 DISTANCE = 0.0075
 """How far apart matched pixels may be, as a fraction of the diagonal."""
 _BETWEEN = np.linspace(0, 1, 100)

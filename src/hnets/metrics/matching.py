@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from hnets.metrics._jit import compiled
 
-__all__ = ["Matcher", "Pixels"]
-
 _HASHES = 1 << 12  # values of the hash that breaks ties
 _FAR = 1 << 60
 

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from hnets.metrics._jit import compiled
 
-__all__ = ["skeletonise"]
-
 
 def _removals() -> NDArray[np.bool_]:
     """Whether each of the two passes removes a pixel, by the bits of its neighbours; (2, 256).

@@ -20,8 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from hnets.errors import InputError, suggest
 
-__all__ = ["VARIANTS", "normals", "suppress", "suppress_across"]
-
 
 class _Variant(NamedTuple):
     reach: int

@@ -18,8 +18,6 @@ from hnets import nn as hnn
 from hnets.models._registry import register
 from hnets.streams import Streams
 
-__all__ = ["HDSN", "HED", "EdgeNetwork", "hdsn", "hed", "hed_low"]
-
 WIDTHS = (8, 16, 32, 64, 64)
 MEAN, STD = (0.4311, 0.4400, 0.3680), (0.2498, 0.2358, 0.2424)
 """Of the red, green and blue of BSDS500's training and validation photographs."""

@@ -17,14 +17,6 @@ from hnets.nn._checks import flag, probability, whole
 from hnets.plan import Phase
 from hnets.streams import Stream, Streams
 
-__all__ = [
-    "HNetFourier",
-    "Nonlinearity",
-    "hnet_fourier_base",
-    "hnet_fourier_small",
-    "hnet_fourier_tiny",
-]
-
 Nonlinearity = Literal["fourier", "poly", "gated", "magnitude"]
 
 

@@ -13,8 +13,6 @@ from hnets.models._registry import register
 from hnets.nn._checks import whole
 from hnets.streams import Streams, StreamsLike
 
-__all__ = ["HNetMNIST", "InvariantLogits", "hnet_mnist"]
-
 WIDTHS = (8, 8, 16, 16, 35, 35)
 
 

@@ -18,16 +18,6 @@ from hnets.models._registry import register
 from hnets.models._z2cnn import SevenLayers, has_bias
 from hnets.nn._checks import image, whole
 
-__all__ = [
-    "P4CNN",
-    "P4BatchNorm2d",
-    "P4CNNPooling",
-    "P4Conv2d",
-    "p4_kernel",
-    "p4cnn",
-    "p4cnn_pooling",
-]
-
 WIDTH = 10
 WIDTH_POOLED = 20
 

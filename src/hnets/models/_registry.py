@@ -15,8 +15,6 @@ from hnets.errors import InputError, suggest
 from hnets.models._weights import ModelConfig, fill, find, read, read_shipped, shipped
 from hnets.nn._checks import flag
 
-__all__ = ["create_model", "list_models", "load", "register"]
-
 P = ParamSpec("P")
 M = TypeVar("M", bound=nn.Module)
 

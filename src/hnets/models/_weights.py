@@ -19,19 +19,6 @@ from torch import Tensor, nn
 from hnets.errors import InputError
 from hnets.files import replacing
 
-__all__ = [
-    "WEIGHTS",
-    "ModelConfig",
-    "fill",
-    "find",
-    "model_card",
-    "read",
-    "read_shipped",
-    "save",
-    "seal",
-    "shipped",
-]
-
 FOLDER = Path(__file__).parents[1] / "weights"
 WEIGHTS = "model.safetensors"
 """What a training calls its weights, in the folder of each seed."""

@@ -15,8 +15,6 @@ from hnets import nn as hnn
 from hnets.models._registry import register
 from hnets.nn._checks import image, probability, whole
 
-__all__ = ["Z2CNN", "SevenLayers", "has_bias", "z2cnn"]
-
 WIDTH = 20
 SMALLEST = 28
 """Pixels along a side that leave one position to the last layer."""

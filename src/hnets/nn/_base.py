@@ -8,8 +8,6 @@ from torch import nn
 from hnets.nn._checks import floating
 from hnets.streams import Streams, StreamsLike
 
-__all__ = ["StreamModule"]
-
 
 class StreamModule(nn.Module):
     """A layer whose input and output have the same streams, unless a subclass sets others."""

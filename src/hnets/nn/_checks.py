@@ -12,20 +12,6 @@ from torch import Tensor
 
 from hnets.streams import Stream, Streams, StreamsLike
 
-__all__ = [
-    "flag",
-    "floating",
-    "function",
-    "highest_order",
-    "image",
-    "number",
-    "pair",
-    "probability",
-    "square",
-    "whole",
-    "width",
-]
-
 _MOST = 1_000_000
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

@@ -12,8 +12,6 @@ from hnets.nn._base import StreamModule
 from hnets.nn._checks import function, number, probability
 from hnets.streams import StreamsLike
 
-__all__ = ["Gated", "HDropout2d", "ModAct", "ModReLU"]
-
 
 class ModReLU(StreamModule):
     """The paper's C-ReLU: ``relu(|z| + b) · z/|z|``, with one learned bias per field.

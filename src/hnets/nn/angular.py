@@ -14,8 +14,6 @@ from hnets.nn._checks import flag, function, highest_order, whole
 from hnets.nn.norm import AngularNorm2d
 from hnets.streams import StreamsLike
 
-__all__ = ["FourierAct", "PolyAct"]
-
 _RELUS = (torch.relu, nn.functional.relu)
 
 

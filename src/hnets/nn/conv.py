@@ -15,8 +15,6 @@ from hnets.nn.kernel import Combine, HarmonicFilters
 from hnets.plan import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
 
-__all__ = ["FrozenHConv2d", "HConv2d"]
-
 
 class HConv2d(nn.Module):
     """Cross-correlation with circular harmonics: ``Y_p = Σ_n W_{p−n} ⋆ F_n``.

@@ -15,8 +15,6 @@ from hnets.initialisation import radial_std
 from hnets.plan import KernelSpec, Plan, make_plan
 from hnets.streams import Streams
 
-__all__ = ["Combine", "HarmonicFilters"]
-
 Combine = Literal["sum", "stack", "max"]
 
 

@@ -16,8 +16,6 @@ from hnets.streams import StreamsLike
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["AngularNorm2d", "FrozenHBatchNorm2d", "HBatchNorm2d"]
-
 
 class _BatchNorm(StreamModule):
     running_mean: Tensor

@@ -9,8 +9,6 @@ from hnets import functional as F
 from hnets.nn._base import StreamModule
 from hnets.streams import StreamsLike
 
-__all__ = ["PointingBias"]
-
 
 class PointingBias(StreamModule):
     """Add a learned number to each field, rotated to a direction that each image has.

@@ -11,8 +11,6 @@ from hnets.nn._base import StreamModule
 from hnets.nn._checks import image
 from hnets.streams import Streams, StreamsLike
 
-__all__ = ["GlobalMean", "Magnitude"]
-
 
 class Magnitude(StreamModule):
     """|z| per field, which does not change when the input is rotated: real channels of order 0.

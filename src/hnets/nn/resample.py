@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets.nn._checks import image, square, width
 
-__all__ = ["HAvgPool2d", "HBlurPool2d", "HUpsample2d"]
-
 
 class HAvgPool2d(nn.Module):
     """Mean of non-overlapping squares, as the paper pools; no maximum, which would move centres.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from hnets.studies.ablation import Curve
     from hnets.studies.choices import MeasuredChoice
 
-__all__ = ["ablation_figure", "choices_figure", "cost_rule_figure", "precision_recall_figure"]
-
 _EXAMPLE = (64, 2)
 """The paper's of the cost rule: 64 channels, and orders 0 and 1."""
 

@@ -24,8 +24,6 @@ from hnets.studies.results_store import shipped
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Exhibit", "draw_digit", "exhibits", "write_figures"]
-
 REPORT, PHOTO, DIGIT = "report.html", "photo.jpg", "digit.png"
 
 

@@ -32,14 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.projections.polar import PolarAxes
 
-__all__ = [
-    "circular_harmonic",
-    "features_figure",
-    "filters_figure",
-    "flow_figure",
-    "harmonics_figure",
-]
-
 _REACH = 2.1
 """Radius at the edge of a harmonic's image: exp(−r²) has fallen to one part in a hundred."""
 _MOST, _MOST_PLAIN = 12, 24

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from hnets.studies.quickstart import ReadDigit
 
-__all__ = ["RotatedDigit", "accuracy_figure", "digits_figure", "edges_figure"]
-
 # After Okabe and Ito: colour-blind readers tell them apart. Predictions have a mark besides.
 _NETWORKS = ("#0072b2", "#b07c00")
 _RIGHT, _WRONG = "#00805f", "#c8480c"

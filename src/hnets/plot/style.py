@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "Sheet", "check_matplotlib", "figure_style", "save"]
-
 INK, MUTED, GRID, FRAME = "#1f2328", "#656d76", "#d8dee4", "#d0d7de"
 BLUE, ORANGE, GREEN, RED = "#1b5fa8", "#c27c0e", "#1f8a5b", "#c0392b"
 PURPLE, TEAL = "#8e5bb5", "#3f8f9f"

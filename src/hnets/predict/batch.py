@@ -23,8 +23,6 @@ from hnets.predict.rendering import edges_image, orientation_image, overlay_imag
 if TYPE_CHECKING:
     from hnets.predict.edge_detector import OrientedEdges
 
-__all__ = ["KINDS", "STDIN", "EdgeWriter", "find_images", "output_names"]
-
 STDIN = "-"
 KINDS = {
     "edges": ".edges.png",

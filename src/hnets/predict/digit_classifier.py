@@ -18,8 +18,6 @@ from hnets.models import load
 from hnets.predict.image_input import Floats, ImageLike
 from hnets.predict.ink import SIDE, find_ink
 
-__all__ = ["ANGLES", "DigitClassifier", "DigitPrediction", "RotatedPredictions"]
-
 DEFAULT = "hnet_fourier_tiny"
 ANGLES = tuple(float(angle) for angle in range(0, 360, 10))
 """Every ten degrees."""

@@ -21,8 +21,6 @@ from hnets.predict.image_input import Floats, ImageLike, rgb
 from hnets.predict.orientation import OrientationReader
 from hnets.predict.tiles import View, predict_tiled, receptive_radius, split
 
-__all__ = ["EdgeDetector", "OrientedEdges", "suppress_edges"]
-
 _FRINGE = 8
 """Pixels around a tile that suppression depends on: a map fades within 5 pixels of its border, and
 neighbours are read up to 3 pixels away, smoothing included."""

@@ -10,8 +10,6 @@ from PIL import Image
 
 from hnets.data.image_file import ImageError, eight_bits
 
-__all__ = ["Floats", "ImageLike", "rgb"]
-
 Floats: TypeAlias = NDArray[np.float32]
 ImageLike: TypeAlias = Image.Image | NDArray[Any]
 """A Pillow image, or an array ``(height, width)``, ``(height, width, 3)``, or with alpha

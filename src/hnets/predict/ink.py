@@ -19,8 +19,6 @@ from hnets.data.image_file import SMALLEST, ImageError, eight_bits
 from hnets.functional import gaussian_window
 from hnets.predict.image_input import Floats, ImageLike, rgb
 
-__all__ = ["SIDE", "Ink", "as_digit", "find_ink"]
-
 SIDE = 28
 FINE = 8
 """Pixels of the canvas per pixel of the digit: rotating at that resolution does not blur."""

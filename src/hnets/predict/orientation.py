@@ -13,8 +13,6 @@ from hnets.errors import InputError
 from hnets.functional import gaussian_window
 from hnets.models import HDSN, EdgeNetwork
 
-__all__ = ["OrientationReader"]
-
 SMOOTHING = 2.0
 """Width of the Gaussian that averages z over neighbours, in pixels."""
 _ROWS = 128

@@ -15,16 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-__all__ = [
-    "colour_wheel",
-    "edges_image",
-    "orientation_colours",
-    "orientation_image",
-    "orientation_wheel",
-    "overlay_image",
-    "phase_colours",
-]
-
 _STRIP = 2**18
 """Pixels that are coloured at once: in between they take a hundred bytes each."""
 _WHEEL, _ROOM = (48, 160), 96

@@ -23,8 +23,6 @@ from torch import Tensor, nn
 from hnets.functional.pyramid import margin_to_halve
 from hnets.models import EdgeNetwork
 
-__all__ = ["View", "predict_tiled", "receptive_radius", "split"]
-
 AT_ONCE = 2**21
 """Pixels that a network is given at once."""
 

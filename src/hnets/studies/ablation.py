@@ -13,8 +13,6 @@ from hnets.studies.results_store import StoredResult, shipped, write
 from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team
 
-__all__ = ["METHODS", "SIZES", "Curve", "ablation_curves", "ablation_numbers", "train_ablation"]
-
 METHODS = {
     "H-Net": "rotmnist-r-hnet",
     "P4CNN": "rotmnist-r-p4cnn",

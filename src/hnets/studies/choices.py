@@ -15,19 +15,6 @@ from hnets.studies.results_store import StoredResult, write
 from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team, mean_and_spread
 
-__all__ = [
-    "CHOICES",
-    "FIGURE",
-    "RECIPE",
-    "Choice",
-    "MeasuredChoice",
-    "choices_numbers",
-    "choices_page",
-    "marked_page",
-    "measured_choices",
-    "train_choices",
-]
-
 RECIPE = "rotmnist-r-choices"
 MIDDLE = {
     "nonlinearity": "fourier",

@@ -10,8 +10,6 @@ from torch import nn
 from hnets import nn as hnn
 from hnets._cost import Cost, cost, matching_width
 
-__all__ = ["ORDERS", "WIDTHS", "CostRule", "MatchedWidth", "measure_cost_rule"]
-
 WIDTHS, ORDERS = (24, 48, 72, 96, 120), (1, 2, 3)
 _SIDE, _KERNEL = 8, 5
 

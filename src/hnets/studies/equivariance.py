@@ -25,8 +25,6 @@ from hnets.studies.networks import Network, find_network
 from hnets.studies.trace import Kind, Maps, trace
 from hnets.testing import band_limited
 
-__all__ = ["SOURCES", "LayerError", "NetworkErrors", "measure_equivariance"]
-
 ANGLES = tuple(22.5 * number for number in range(17))
 SOURCES = ("filters", "pooling", "resampling", "padding")
 """Parts of an error, in squares:

@@ -14,8 +14,6 @@ from hnets.errors import InputError
 from hnets.studies.networks import Network, find_network, model_input
 from hnets.studies.trace import Maps, harmonic_layers
 
-__all__ = ["FeatureMaps", "Field", "Flow", "FlowMap", "measure_features", "measure_flow"]
-
 _DEAD = 1e-3
 """A map with less than this part of the strongest one's energy is empty."""
 _FLOW_LAYERS = (2, 4, 6, 8, 10)

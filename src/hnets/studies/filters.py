@@ -16,16 +16,6 @@ from hnets.nn import HConv2d
 from hnets.nn.kernel import HarmonicFilters
 from hnets.studies.networks import Network, find_network
 
-__all__ = [
-    "BLANK",
-    "COPY",
-    "FilterStudy",
-    "FirstFilter",
-    "LayerFilters",
-    "filter_totals",
-    "measure_filters",
-]
-
 BLANK = 0.1
 """A filter is blank if its norm is below this part of the layer's root mean square norm."""
 COPY = 0.95

@@ -21,8 +21,6 @@ from hnets.models import HNetMNIST, create_model, list_models, load
 from hnets.nn import HConv2d
 from hnets.predict.ink import find_ink
 
-__all__ = ["Network", "find_image", "find_network", "model_input"]
-
 _STEP = 16
 """Sides of an image are cut to multiples of it, which four halvings take without a margin."""
 

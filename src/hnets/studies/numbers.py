@@ -15,15 +15,6 @@ from hnets.studies.stability import Stability
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = [
-    "Numbers",
-    "cost_numbers",
-    "equivariance_numbers",
-    "filter_numbers",
-    "percent",
-    "stability_numbers",
-]
-
 
 @dataclass(frozen=True)
 class Numbers:

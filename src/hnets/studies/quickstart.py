@@ -21,18 +21,6 @@ from hnets.train.recipe import Data, Model, Optimiser, Training
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "ANGLES",
-    "DigitReader",
-    "ReadDigit",
-    "accuracy_numbers",
-    "quickstart_recipes",
-    "read_rotated",
-    "rotated_digits",
-    "shown_digits",
-    "train_readers",
-]
-
 ANGLES = tuple(range(0, 360, 15))
 """Degrees by which the test digits are rotated."""
 SHOWN = {digit: 45 * (digit - 1) for digit in range(1, 10)}

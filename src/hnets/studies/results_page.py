@@ -10,8 +10,6 @@ from hnets.studies.results_store import StoredResult, shipped
 from hnets.studies.tables import BEYOND, TABLE1, TABLE2
 from hnets.train.recipe import SHIPPED
 
-__all__ = ["FIGURE", "results_page"]
-
 FIGURE = "images/ablation.png"
 """The figure of the ablation, from the folder of the page."""
 

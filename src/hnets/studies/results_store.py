@@ -9,8 +9,6 @@ from typing import Any
 from hnets.errors import InputError
 from hnets.train.result import write_json
 
-__all__ = ["SHIPPED", "StoredResult", "read", "shipped", "write"]
-
 SHIPPED = Path(__file__).parent / "results"
 
 StoredResult = dict[str, Any]

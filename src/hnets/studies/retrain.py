@@ -14,8 +14,6 @@ from hnets.studies.results_store import StoredResult
 from hnets.train import Recipe, Run, Team, prepare, report, seeds_of, train, watching
 from hnets.train import checkpoint as checkpoints
 
-__all__ = ["train_recipes"]
-
 
 def train_recipes(
     recipes: Mapping[str, Recipe], seeds: int, out: Path, team: Team, resume: bool, console: Console

@@ -18,16 +18,6 @@ from hnets.streams import Streams
 from hnets.studies.numbers import Numbers
 from hnets.testing import equivariance_error
 
-__all__ = [
-    "DISC",
-    "RotatedImage",
-    "RotatedMap",
-    "compared_numbers",
-    "example_network",
-    "measure_rotation",
-    "plain_network",
-]
-
 ANGLE = 60.0
 """Degrees by which the image of the figure is rotated."""
 ANGLES = (15.0, 30.0, 45.0, 60.0, 90.0, 180.0)

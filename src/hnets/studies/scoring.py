@@ -24,8 +24,6 @@ from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team
 from hnets.train.result import WEIGHTS, summarise
 
-__all__ = ["SUPPRESSIONS", "score_results", "train_and_score"]
-
 SUPPRESSIONS = ("none", "standard", "phase")
 """Ways to score: the maps as they are, suppressed as the literature does, and suppressed across the
 orientation that the network itself reports, which only an H-DSN can."""

@@ -18,8 +18,6 @@ from hnets.basis import Rings
 from hnets.streams import Streams
 from hnets.testing import band_limited
 
-__all__ = ["Response", "Stability", "measure_stability"]
-
 ORDERS = (0, 1, 2)
 FILTERS, PATCHES = 16, 12
 WAVELENGTH = 6.0

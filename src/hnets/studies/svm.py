@@ -16,8 +16,6 @@ from hnets.train.recipe import Recipe
 from hnets.train.result import commit, summarise, versions
 from hnets.train.run import load
 
-__all__ = ["MODEL", "check_svm", "train_svm"]
-
 MODEL = "svm"
 """What its recipe calls it; `hnets.create_model` has no such network."""
 PORTION = 2000

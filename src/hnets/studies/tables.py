@@ -9,8 +9,6 @@ from hnets.studies.numbers import Numbers
 from hnets.studies.results_store import StoredResult, read
 from hnets.train import mean_and_spread
 
-__all__ = ["BEYOND", "TABLE1", "TABLE2", "PublishedRow", "ResultTable"]
-
 
 @dataclass(frozen=True)
 class PublishedRow:

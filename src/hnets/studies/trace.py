@@ -16,8 +16,6 @@ from hnets.nn import HConv2d
 from hnets.nn.conv import FrozenHConv2d
 from hnets.streams import Streams
 
-__all__ = ["Kind", "Maps", "harmonic_layers", "trace"]
-
 Kind = Literal["layer", "pooling", "output"]
 _HARMONIC = (HConv2d, FrozenHConv2d)
 _CONVOLUTIONS = (*_HARMONIC, P4Conv2d, nn.Conv2d)

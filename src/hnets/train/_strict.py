@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from hnets.errors import InputError, suggest
 
-__all__ = ["Section", "build", "expect"]
-
 
 class Section:
     """A dataclass whose fields, if annotated with a condition and its name, are checked."""

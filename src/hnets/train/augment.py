@@ -16,8 +16,6 @@ from torch import Tensor
 from hnets.functional import centre_of_mass
 from hnets.train.recipe import Augment
 
-__all__ = ["augment", "draw", "move", "tone"]
-
 POINTS = 5
 """Points of the coarse grid along each side, by which images are deformed."""
 PLAIN = 10

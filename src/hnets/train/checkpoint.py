@@ -15,8 +15,6 @@ from hnets.files import replacing
 from hnets.models._weights import seal
 from hnets.train.recipe import Recipe
 
-__all__ = ["FILE", "Checkpoint", "CheckpointError", "Row", "exists", "kept", "load", "save"]
-
 FILE = "checkpoint.safetensors"
 FORMAT = "hnets-checkpoint-2"
 

@@ -16,8 +16,6 @@ from hnets.functional import rotate_pixels
 from hnets.train.augment import augment, draw
 from hnets.train.recipe import Augment, Recipe
 
-__all__ = ["Classification", "Errors", "errors", "shuffled"]
-
 PORTION = 1000 * 28 * 28
 """Pixels of the images that are classified at a time."""
 

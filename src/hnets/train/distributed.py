@@ -14,8 +14,6 @@ from hnets import nn as hnn
 from hnets.devices import usable
 from hnets.errors import InputError
 
-__all__ = ["Team", "joined", "synchronise"]
-
 
 @dataclass(frozen=True)
 class Team:

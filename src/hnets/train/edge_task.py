@@ -22,8 +22,6 @@ from hnets.train import augment
 from hnets.train.classification_task import Classification, Errors, shuffled
 from hnets.train.recipe import Augment, Edges, Recipe
 
-__all__ = ["EdgeDetection", "Task", "consensus", "edge_loss", "tolerant_error"]
-
 PORTION = 10
 """Photographs that are looked at at a time."""
 REACH = 4

@@ -20,8 +20,6 @@ from hnets.train.result import Diverged, Result
 from hnets.train.run import Run, Watch, prepare
 from hnets.train.step import Learner
 
-__all__ = ["falls", "rates", "train"]
-
 
 def train(
     runs: Sequence[Run], team: Team, resume: bool = False, watch: Watch | None = None

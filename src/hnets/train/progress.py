@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hnets.train.checkpoint import Row
     from hnets.train.run import Run, Watch
 
-__all__ = ["Log", "watching"]
-
 PAUSE = 15.0
 """Seconds between lines where there is no terminal to redraw."""
 

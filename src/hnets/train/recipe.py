@@ -14,23 +14,6 @@ from typing import Annotated, Any, Literal, Self
 from hnets.errors import InputError, suggest
 from hnets.train._strict import Section, build, expect
 
-__all__ = [
-    "Augment",
-    "Data",
-    "Edges",
-    "Evaluation",
-    "Model",
-    "Optimiser",
-    "Recipe",
-    "Schedule",
-    "Search",
-    "Training",
-    "first_difference",
-    "read_recipe",
-    "shipped_recipes",
-    "to_toml",
-]
-
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
 

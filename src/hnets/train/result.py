@@ -26,8 +26,6 @@ from hnets.train.classification_task import Errors
 from hnets.train.distributed import Team
 from hnets.train.run import RESULT, Run, writing
 
-__all__ = ["WEIGHTS", "Diverged", "Result", "mean_and_spread", "report", "summarise", "write_json"]
-
 
 @dataclass(frozen=True)
 class Result:

@@ -34,8 +34,6 @@ from hnets.train.step import Learner
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Loaded", "Run", "Watch", "begin", "load", "prepare", "remember", "seeds_of"]
-
 RUNS, RESULT = Path("runs"), "result.json"
 FILE = "run.json"
 """In the folder of the seeds of a recipe: what `hnets train --resume` needs to go on."""

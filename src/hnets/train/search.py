@@ -39,8 +39,6 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("searches", "optuna", "search") from None
 
-__all__ = ["best_of", "best_recipe", "check_search", "open_study", "train_trials", "write"]
-
 HEARTBEAT, GRACE = 20, 90
 """Seconds between heartbeats of a running trial, and without one before it is tried again."""
 SAMPLERS = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}

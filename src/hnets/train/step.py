@@ -19,8 +19,6 @@ from hnets.train.distributed import Team, synchronise
 from hnets.train.edge_task import Task
 from hnets.train.recipe import Recipe
 
-__all__ = ["Learner", "recompute_statistics"]
-
 WARM_UP = 3
 """Steps before a capture, for what allocates on its first calls."""
 

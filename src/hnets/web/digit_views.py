@@ -21,8 +21,6 @@ from hnets.predict.ink import Ink, find_ink
 from hnets.streams import Streams
 from hnets.web.payloads import Complex, encoded, quantised, uploaded
 
-__all__ = ["LAYERS", "DigitViews"]
-
 LAYERS = 7
 PIXELS = 2**20
 """The most pixels of a drawing."""

@@ -18,8 +18,6 @@ from hnets.predict import EdgeDetector, suppress_edges
 from hnets.predict.rendering import edges_image, orientation_image, overlay_image
 from hnets.web.payloads import base64_png, uploaded
 
-__all__ = ["EdgeViews"]
-
 LONGEST = 480
 """Longest side of an image, larger ones being reduced: at most a second's work."""
 SIDE = 192

@@ -19,8 +19,6 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 
-__all__ = ["BODY_SECONDS", "HEADERS", "Bodies", "Guard", "unavailable"]
-
 BODY_SECONDS = 20.0
 """How long a body may take to arrive."""
 MOST_BYTES = 2**28

@@ -15,8 +15,6 @@ from PIL import Image, ImageDraw, ImageFilter, UnidentifiedImageError
 
 from hnets.data.image_file import FORMATS, format_names, read_image
 
-__all__ = ["Complex", "base64_png", "drawing", "encoded", "quantised", "sample", "uploaded"]
-
 BROWSER_FORMATS = [name for name in FORMATS if name not in ("TIFF", "PPM")]
 """The formats that browsers show, too."""
 PIXELS = 24_000_000

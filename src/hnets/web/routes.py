@@ -21,8 +21,6 @@ from hnets.web.guard import Bodies, Guard
 from hnets.web.payloads import sample
 from hnets.web.worker import Worker
 
-__all__ = ["create_app"]
-
 IMAGE = 12 * 2**20
 """The most bytes of an image."""
 DRAWING = 2**20

@@ -18,8 +18,6 @@ from hnets.errors import InputError
 from hnets.web.guard import BODY_SECONDS
 from hnets.web.routes import create_app
 
-__all__ = ["serve"]
-
 HEADER_SECONDS = 10.0
 """How long the headers of a request may take to arrive."""
 REQUEST_SECONDS = BODY_SECONDS + 5

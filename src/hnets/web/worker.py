@@ -13,8 +13,6 @@ from typing import TypeVar
 
 from hnets.web.guard import unavailable
 
-__all__ = ["Worker"]
-
 PLACES = 32
 """Requests that may wait or be computed."""
 SECONDS = 30.0
