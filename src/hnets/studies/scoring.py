@@ -17,12 +17,13 @@ from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
 from hnets.models import load
 from hnets.models._hdsn import HDSN
+from hnets.models._weights import WEIGHTS
 from hnets.predict import EdgeDetector
 from hnets.studies import results_store as store
 from hnets.studies.results_store import StoredResult
 from hnets.studies.retrain import train_recipes
 from hnets.train import Recipe, Team
-from hnets.train.result import WEIGHTS, summarise
+from hnets.train.result import summarise
 
 SUPPRESSIONS = ("none", "standard", "phase")
 """Ways to score: the maps as they are, suppressed as the literature does, and suppressed across the
