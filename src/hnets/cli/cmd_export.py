@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import hnets
-from hnets.cli.cmd_look import sides
-from hnets.cli.command_line import app, make_folder
+from hnets.cli.command_line import app, make_folder, sides
 from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
 

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from hnets.cli.command_line import app, figure_file, whole
+import hnets
+from hnets.cli.command_line import Seed, figure_file, group, sides, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hnets.studies.numbers import Numbers
 
-inspect = typer.Typer(help="Look inside a network: figures from the weights that ship, or yours.")
-app.add_typer(inspect, name="inspect")
+inspect = group("inspect", "Look inside a network: figures from the weights that ship, or yours.")
 
 _OUT = "Figure to write: .png, .svg or .pdf."
 _MODEL = "A model of ours, a trained file or folder, or yours as file.py:attribute."
-
-
-@inspect.callback(invoke_without_command=True)
-def _root(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @inspect.command()
@@ -36,9 +30,7 @@ def stability(
     kernel_size: Annotated[
         int, typer.Option(parser=whole(5, 15), metavar="5..15", help="Pixels of the filters.")
     ] = 5,
-    seed: Annotated[
-        int, typer.Option(parser=whole(0, 10**9 - 1), metavar="N", help="Which random weights.")
-    ] = 0,
+    seed: Seed = 0,
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("stability.png"),
 ) -> None:
     """How steady a filter's response is while its input rotates, for orders 0, 1 and 2."""
@@ -138,6 +130,46 @@ def equivariance(
     for study in studies:
         _print(equivariance_numbers(study))
     _save(equivariance_figure(studies), out)
+
+
+@inspect.command()
+def cost(
+    model: Annotated[str, typer.Argument(help="Name of a model, such as hnet_mnist.")],
+    size: Annotated[str, typer.Option(help="HEIGHTxWIDTH of the input, in pixels.")] = "28x28",
+    out: Annotated[
+        Path | None, typer.Option(help="Draw it and the cost rule too: .png, .svg or .pdf.")
+    ] = None,
+) -> None:
+    """Count the parameters and multiplications of a model, layer by layer."""
+    from rich.console import Console
+
+    if out is not None:
+        _ready(out)
+    net = hnets.create_model(model)
+    shape = (cast(int, net.in_chans), *sides(size))
+    try:
+        report = hnets.cost(net, shape)
+    except (RuntimeError, ValueError):
+        raise typer.BadParameter(
+            f"{size} is too small for {model}; try 28x28", param_hint="--size"
+        ) from None
+    Console().print(report)
+    if out is not None:
+        from hnets.plot import cost_rule_figure
+        from hnets.studies import measure_cost_rule
+
+        _save(cost_rule_figure(measure_cost_rule({model: report})), out)
+
+
+@inspect.command()
+def harmonics(
+    out: Annotated[Path, typer.Option(help=_OUT)] = Path("harmonics.png"),
+) -> None:
+    """Draw the circular harmonics with a Gaussian envelope, as the paper does."""
+    from hnets.plot import harmonics_figure
+
+    _ready(out)
+    _save(harmonics_figure(), out)
 
 
 def _print(numbers: Numbers) -> None:

@@ -3,58 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hnets.cli.cmd_train import Changes
-from hnets.cli.command_line import Device, app, make_folder, whole
+from hnets.cli.command_line import Device, group, make_folder, whole
 from hnets.errors import InputError
 from hnets.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
+    from rich.table import Table
 
     from hnets.studies.tables import ResultTable
 
-reproduce = typer.Typer(
-    help="The paper's tables and figures, and what goes past them: as they ship, or trained again."
+reproduce = group(
+    "reproduce",
+    "The paper's tables and figures, and what goes past them: as they ship, or trained again.",
 )
-app.add_typer(reproduce, name="reproduce")
 
 Rows = Annotated[str, typer.Option(help="Recipes to show or train, with commas between; else all.")]
 Page = Annotated[
     Path | None, typer.Option(help="Write the page of what ships too, such as docs/results.md.")
 ]
-
-
-@reproduce.callback(invoke_without_command=True)
-def _root(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
+Seeds = Annotated[int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs per recipe.")]
+Out = Annotated[Path, typer.Option(help="Folder for what is written.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")]
 
 
 @dataclass(frozen=True)
 class _Retraining:
-    """How to train again what ships: options that five commands share."""
+    """Whether and how to train again what ships: the options that five commands share."""
 
-    train: Annotated[
-        bool, typer.Option("--train", help="Train again instead of showing what ships.")
-    ] = False
-    seeds: Annotated[
-        int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs per recipe.")
-    ] = 3
-    changes: Changes = None
-    out: Annotated[Path, typer.Option(help="Folder for what is written.")] = Path("runs")
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a training that was stopped.")
-    ] = False
-    device: Device = None
+    train: bool
+    seeds: int
+    changes: list[str] | None
+    out: Path
+    resume: bool
+    device: str | None
 
     def __post_init__(self) -> None:
         self.check("--set", self.changes)
@@ -79,7 +71,7 @@ class _Retraining:
         from hnets.train import joined, read_recipe
 
         if not self.train:
-            return shipped(list(names)), Console()
+            return shipped(list(names)), Console(markup=False, highlight=False)
         recipes = {name: read_recipe(name, self.changes or []) for name in names}
         for name, recipe in recipes.items():
             if recipe.data.test != "test":
@@ -89,45 +81,29 @@ class _Retraining:
                 )
         with joined(self.device) as team:
             make_folder(self.out)
-            console = Console(quiet=not team.leads)
+            console = Console(quiet=not team.leads, markup=False, highlight=False)
             return retrain(recipes, self.seeds, self.out, team, self.resume, console), console
 
-    def say_changes(self, console: Console) -> None:
-        """Say that a result is not of the recipes as they ship."""
+    def show(self, console: Console, *parts: Table | str) -> None:
+        """Print a result, and whether it is not of the recipes as they ship."""
+        for part in parts:
+            console.print(part)
         if self.changes:
-            text = f"Trained with {', '.join(self.changes)}, and not by the recipes as they ship."
-            console.print(text, markup=False, highlight=False)
+            names = ", ".join(self.changes)
+            console.print(f"Trained with {names}, and not by the recipes as they ship.")
 
 
-def _retrainable(**defaults: Any) -> Callable[[Callable[..., None]], None]:
-    """Add a command to the group, with the options of `_Retraining` after its own."""
-
-    def add(command: Callable[..., None]) -> None:
-        defaults.setdefault("out", Path("runs") / command.__name__)
-        hints = get_type_hints(command, include_extras=True)
-        hints |= get_type_hints(_Retraining, include_extras=True)
-        _, *parameters = signature(command).parameters.values()
-        names = [field.name for field in fields(_Retraining)]
-        for name in names:
-            default = defaults.get(name, getattr(_Retraining, name))
-            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default))
-
-        def run(**values: Any) -> None:
-            retraining = _Retraining(**{name: values.pop(name) for name in names})
-            command(retraining, **values)
-
-        run.__doc__ = command.__doc__
-        run.__annotations__ = {each.name: hints[each.name] for each in parameters}
-        cast(Any, run).__signature__ = Signature(
-            [each.replace(annotation=hints[each.name]) for each in parameters]
-        )
-        reproduce.command(command.__name__)(run)
-
-    return add
-
-
-@_retrainable(seeds=5)
-def table1(retraining: _Retraining, rows: Rows = "", page: Page = None) -> None:
+@reproduce.command()
+def table1(
+    rows: Rows = "",
+    page: Page = None,
+    train: Train = False,
+    seeds: Seeds = 5,
+    changes: Changes = None,
+    out: Out = Path("runs/table1"),
+    resume: Resume = False,
+    device: Device = None,
+) -> None:
     """Table 1: test errors on rotated MNIST, beside the published ones.
 
     With --train every row is trained again: minutes on a GPU, where all rows train side by side,
@@ -136,11 +112,21 @@ def table1(retraining: _Retraining, rows: Rows = "", page: Page = None) -> None:
     from hnets.studies.retrain import train_recipes
     from hnets.studies.tables import TABLE1
 
-    _show(TABLE1, rows, retraining, train_recipes, page)
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    _show(TABLE1, rows, page, train_recipes, retraining)
 
 
-@_retrainable(seeds=5)
-def beyond(retraining: _Retraining, rows: Rows = "", page: Page = None) -> None:
+@reproduce.command()
+def beyond(
+    rows: Rows = "",
+    page: Page = None,
+    train: Train = False,
+    seeds: Seeds = 5,
+    changes: Changes = None,
+    out: Out = Path("runs/beyond"),
+    resume: Resume = False,
+    device: Device = None,
+) -> None:
     """Past the paper: networks whose nonlinearities mix orders, beside the best published.
 
     With --train every row is trained again: minutes per seed on a GPU. On a CPU take the
@@ -149,17 +135,23 @@ def beyond(retraining: _Retraining, rows: Rows = "", page: Page = None) -> None:
     from hnets.studies.retrain import train_recipes
     from hnets.studies.tables import BEYOND
 
-    _show(BEYOND, rows, retraining, train_recipes, page)
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    _show(BEYOND, rows, page, train_recipes, retraining)
 
 
-@_retrainable()
+@reproduce.command()
 def table2(
-    retraining: _Retraining,
     rows: Rows = "",
     thresholds: Annotated[
         int, typer.Option(parser=whole(1, 999), metavar="1..999", help="Of the benchmark.")
     ] = 99,
     page: Page = None,
+    train: Train = False,
+    seeds: Seeds = 3,
+    changes: Changes = None,
+    out: Out = Path("runs/table2"),
+    resume: Resume = False,
+    device: Device = None,
 ) -> None:
     """Table 2: edges on BSDS500, beside the published scores.
 
@@ -170,15 +162,21 @@ def table2(
     from hnets.studies.scoring import train_and_score
     from hnets.studies.tables import TABLE2
 
-    _show(TABLE2, rows, retraining, partial(train_and_score, thresholds=thresholds), page)
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    _show(TABLE2, rows, page, partial(train_and_score, thresholds=thresholds), retraining)
 
 
-@_retrainable()
+@reproduce.command()
 def choices(
-    retraining: _Retraining,
     page: Annotated[
         Path | None, typer.Option(help="Put the tables into a page too, between marks for them.")
     ] = None,
+    train: Train = False,
+    seeds: Seeds = 3,
+    changes: Changes = None,
+    out: Out = Path("runs/choices"),
+    resume: Resume = False,
+    device: Device = None,
 ) -> None:
     """What nonlinearity, filters, phases, rings and orders are worth, changed one at a time.
 
@@ -189,22 +187,21 @@ def choices(
     from hnets.studies import choices as study
     from hnets.studies.results_store import shipped
 
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
     if page is not None:
         study.marked_page(page)
         plot.check_matplotlib()
     result, console = retraining.results(
         [study.RECIPE], lambda _: shipped("choices"), study.train_choices
     )
-    console.print(study.choices_numbers(result).rich())
-    retraining.say_changes(console)
+    retraining.show(console, study.choices_numbers(result).rich())
     if page is not None:
         figure = plot.choices_figure(study.measured_choices(result))
         _write(page, study.choices_page(page, result), figure, study.FIGURE, console)
 
 
-@_retrainable()
+@reproduce.command()
 def ablation(
-    retraining: _Retraining,
     sizes: Annotated[
         str,
         typer.Option(
@@ -213,24 +210,36 @@ def ablation(
         ),
     ] = "",
     page: Page = None,
+    train: Train = False,
+    seeds: Seeds = 3,
+    changes: Changes = None,
+    out: Out = Path("runs/ablation"),
+    resume: Resume = False,
+    device: Device = None,
 ) -> None:
     """The data ablation: accuracy against the number of training images, as a figure."""
     from hnets import plot
     from hnets.studies import ablation as study
     from hnets.studies.results_store import shipped
 
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
     retraining.check("--sizes", sizes)
     _check_page(page)
     plot.check_matplotlib()
-    retrain = partial(study.train_ablation, sizes=_numbers(sizes) if sizes else study.SIZES)
+    parse = whole(10, 12000)
+    try:
+        chosen = tuple(parse(part.strip()) for part in sizes.split(",")) if sizes else study.SIZES
+    except typer.BadParameter as error:
+        raise typer.BadParameter(error.message, param_hint="--sizes") from None
+    retrain = partial(study.train_ablation, sizes=chosen)
     result, console = retraining.results(
         study.METHODS.values(), lambda _: shipped("ablation"), retrain
     )
-    make_folder(retraining.out)
+    make_folder(out)
     curves = study.ablation_curves(result)
-    console.print(study.ablation_numbers(curves).rich())
-    retraining.say_changes(console)
-    _say_written(console, plot.save(plot.ablation_figure(curves), retraining.out / "ablation.png"))
+    retraining.show(console, study.ablation_numbers(curves).rich())
+    path = plot.save(plot.ablation_figure(curves), out / "ablation.png")
+    console.print(f"wrote {path}", soft_wrap=True)
     _write_results(page, console)
 
 
@@ -259,9 +268,9 @@ def figures(
 def _show(
     table: ResultTable,
     rows: str,
-    retraining: _Retraining,
-    retrain: Callable[..., dict[str, Any]],
     page: Path | None,
+    retrain: Callable[..., dict[str, Any]],
+    retraining: _Retraining,
 ) -> None:
     """Print a table, and write the page of results if one is asked for."""
     _check_page(page)
@@ -273,9 +282,7 @@ def _show(
                 param_hint="--rows",
             )
     results, console = retraining.results(names or table.recipes, table.shipped, retrain)
-    console.print(table.terminal(results).rich())
-    console.print(table.note, highlight=False)
-    retraining.say_changes(console)
+    retraining.show(console, table.terminal(results).rich(), table.note)
     _write_results(page, console)
 
 
@@ -316,16 +323,4 @@ def _write(page: Path, text: str, figure: Figure, name: str, console: Console) -
     with replacing(page) as part:
         part.write_text(text, encoding="utf-8")
     for written in (page, path):
-        _say_written(console, written)
-
-
-def _say_written(console: Console, path: Path) -> None:
-    console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    parse = whole(10, 12000)
-    try:
-        return tuple(parse(part.strip()) for part in text.split(","))
-    except typer.BadParameter as error:
-        raise typer.BadParameter(error.message, param_hint="--sizes") from None
+        console.print(f"wrote {written}", soft_wrap=True)

@@ -26,9 +26,9 @@ app = typer.Typer(
 # The base of all errors about arguments: click's own class, or typer's, by typer's version.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 _COMMANDS = (
-    "bench_edges", "demo", "digits", "edges", "export", "inspect", "look", "quickstart",
-    "reproduce", "search", "train",
+    "bench_edges", "digits", "edges", "export", "inspect", "reproduce", "search", "start", "train",
 )  # fmt: skip
+_LARGEST = 4096
 Device = Annotated[
     str | None, typer.Option(metavar="cpu|cuda", help="Where to compute; a GPU if there is one.")
 ]
@@ -85,6 +85,35 @@ def whole(low: int, high: int) -> Callable[[str | int], int]:
     return parse
 
 
+Seed = Annotated[
+    int, typer.Option(parser=whole(0, 10**9 - 1), metavar="N", help="Which random weights.")
+]
+
+
+def sides(text: str) -> tuple[int, int]:
+    """Height and width from HEIGHTxWIDTH."""
+    match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})", text)
+    if match is None or not all(1 <= int(side) <= _LARGEST for side in match.groups()):
+        raise typer.BadParameter(
+            f"{text!r} is not HEIGHTxWIDTH in pixels, each from 1 to {_LARGEST}; write 28x28",
+            param_hint="--size",
+        )
+    return int(match[1]), int(match[2])
+
+
+def group(name: str, description: str) -> typer.Typer:
+    """A command of commands, which alone shows its help."""
+    commands = typer.Typer(help=description)
+    commands.callback(invoke_without_command=True)(_help)
+    app.add_typer(commands, name=name)
+    return commands
+
+
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"hnets {hnets.__version__}")
@@ -98,8 +127,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
     ] = False,
 ) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    _help(context)
 
 
 def check_folder(folder: Path, option: str = "--out") -> None:
