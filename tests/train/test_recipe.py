@@ -73,7 +73,7 @@ def test_changes_are_applied_in_order_and_typed(tmp_path: Path) -> None:
         (SMALLEST + "[training]\nseed = 4294967296", "seed: expected a whole number below"),
         (SMALLEST + "[training]\nema = 1.0", "ema: expected a number from 0 to below 1, got 1.0"),
         (SMALLEST + "augment = 3", "has no key 'augment'; there is name"),
-        ("augment = 3\n" + SMALLEST, "augment is a table of keys, got 3"),
+        ("augment = 3\n" + SMALLEST, "augment: expected a table of keys, got 3"),
         ('title = "t"\n[data]\nname = "digits"', "a recipe needs a key 'model'"),
         ('title = "t"\n[model]\n[data]\nname = "digits"', r"\[model\] needs a key 'name'"),
         ("title = ", "is not valid TOML: "),
@@ -104,6 +104,27 @@ def test_what_is_wrong_is_one_line_that_suggests_the_right_thing(
 def test_wrong_changes(tmp_path: Path, change: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_recipe(written(tmp_path, SMALLEST), [change])
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["training.epochs=WORD", "model.options=WORD", "WORD=1", "WORD", "schedule.name=WORD"],
+)
+def test_long_values_are_cut_short_in_an_error(tmp_path: Path, change: str) -> None:
+    with pytest.raises(InputError, match=r"'?x{90,100}…") as caught:
+        read_recipe(written(tmp_path, SMALLEST), [change.replace("WORD", "x" * 10_000)])
+    assert len(str(caught.value)) < 1000
+    values = {"optimiser": {"y" * 10_000: 1}, **tomllib.loads(SMALLEST)}
+    with pytest.raises(InputError, match=r"\[optimiser\] has no key 'y+…; there is rate"):
+        Recipe.from_dict(values)
+
+
+def test_numbers_of_thousands_of_digits_are_refused_in_one_line(tmp_path: Path) -> None:
+    digits = "9" * 5000
+    with pytest.raises(InputError, match=r"mine.toml is not valid TOML: Exceeds the limit"):
+        read_recipe(written(tmp_path, f"{SMALLEST}[training]\nepochs = {digits}"))
+    with pytest.raises(InputError, match=r"training.epochs: expected a whole number, got '9+…"):
+        read_recipe(written(tmp_path, SMALLEST), [f"training.epochs={digits}"])
 
 
 def test_missing_and_unreadable_files(tmp_path: Path) -> None:

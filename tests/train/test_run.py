@@ -110,6 +110,20 @@ def test_folders_that_cannot_be_written_to_or_resumed(
     assert "runs/old/run.json is damaged" in done.err
 
 
+def test_what_a_killed_process_left_of_a_write_is_removed(tmp_path: Path, tiny: Recipes) -> None:
+    for name in (".hnets-one.part", ".hnets-two.part", "mine.part"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "checkpoint.safetensors").write_bytes(b"half")
+    first, second = Run(tiny(), 1, tmp_path), Run(tiny(), 1, tmp_path)
+    first.open()
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "mine.part"}
+    (tmp_path / ".hnets-now.part").mkdir()
+    with pytest.raises(InputError, match="in use by another training"):
+        second.open()  # and leaves alone what the first is writing
+    assert (tmp_path / ".hnets-now.part").is_dir()
+    first.close()
+
+
 def test_the_support_vector_machine_is_no_training(hnets_command: Command) -> None:
     done = hnets_command("train", "rotmnist-r-svm")
     assert done.code == 2

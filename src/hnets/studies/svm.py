@@ -11,8 +11,7 @@ from torch import Tensor
 
 from hnets.data import Dataset
 from hnets.errors import InputError, MissingExtra
-from hnets.train._strict import expect
-from hnets.train.recipe import Recipe
+from hnets.train.recipe import Recipe, expect
 from hnets.train.result import commit, summarise, versions
 from hnets.train.run import load
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tomllib
 import typing
 from collections.abc import Collection, Mapping
@@ -12,9 +13,37 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from hnets.errors import InputError, suggest
-from hnets.train._strict import Section, build, expect
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
+_LONGEST = 100
+"""Characters of a wrong value that an error quotes."""
+
+
+def quoted(value: object) -> str:
+    """A value for an error, cut short if it is long.
+
+    >>> quoted("six"), len(quoted("six" * 1000))
+    ("'six'", 101)
+    """
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def expect(met: bool, where: str, wanted: str, value: object, advice: str = "") -> None:
+    """Complain about the value of a key unless a condition is met."""
+    if not met:
+        raise InputError(f"{where}: expected {wanted}, got {quoted(value)}{advice}")
+
+
+class Section:
+    """A dataclass whose fields, if annotated with a condition and its name, are checked."""
+
+    def __post_init__(self) -> None:
+        for name, hint in typing.get_type_hints(type(self), include_extras=True).items():
+            if typing.get_origin(hint) is Annotated:
+                _, met, wanted = typing.get_args(hint)
+                value = getattr(self, name)
+                expect(met(value), f"{type(self).__name__.lower()}.{name}", wanted, value)
 
 
 # Types with the values that they may have, and how to name these in a message.
@@ -210,7 +239,7 @@ class Recipe:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Nested dictionaries, as TOML and JSON have them; a wrong key is an `InputError`."""
-        recipe: Self = build(cls, values, "")
+        recipe: Self = _build(cls, values, "")
         return recipe
 
     def to_dict(self) -> dict[str, Any]:
@@ -221,7 +250,8 @@ class Recipe:
         """A recipe with some dotted keys changed, such as ``{"training.epochs": 10}``."""
         values = self.to_dict()
         for key, value in changes.items():
-            _check_key(key)
+            if key not in _KEYS and not key.startswith("model.options."):
+                raise InputError(f"a recipe has no key {quoted(key)}{suggest(key, _KEYS)}")
             *parents, last = key.split(".")
             place = values
             for parent in parents:
@@ -230,20 +260,68 @@ class Recipe:
         return Recipe.from_dict(values)
 
 
+_KEYS = ["title"] + [
+    f"{name}.{part.name}"
+    for name, hint in typing.get_type_hints(Recipe).items()
+    if dataclasses.is_dataclass(hint)
+    for part in dataclasses.fields(hint)
+]
+
+
+def _build(kind: Any, values: Any, where: str) -> Any:
+    """A dataclass from a dictionary, checked key by key and type by type."""
+    place = f"[{where}]" if where else "a recipe"
+    expect(isinstance(values, Mapping), where or place, "a table of keys", values)
+    hints = typing.get_type_hints(kind)
+    for key in values:
+        if key not in hints:
+            raise InputError(f"{place} has no key {quoted(key)}{suggest(key, hints)}")
+    for part in dataclasses.fields(kind):
+        needed = part.default is part.default_factory is dataclasses.MISSING
+        if needed and part.name not in values:
+            raise InputError(f"{place} needs a key {part.name!r}")
+    prefix = f"{where}." if where else ""
+    return kind(**{key: _convert(hints[key], v, f"{prefix}{key}") for key, v in values.items()})
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return _build(hint, value, where)
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        near = suggest(str(value), choices)
+        expect(value in choices, where, f"one of {', '.join(choices)}", value, near)
+    elif hint is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        expect(number and math.isfinite(value), where, "a number", value)
+        return float(value)
+    elif hint is int:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        expect(whole, where, "a whole number", value)
+    elif hint in (bool, str):
+        name = "true or false" if hint is bool else "text"
+        expect(isinstance(value, hint), where, name, value)
+    else:
+        expect(isinstance(value, Mapping), where, "a table of keys", value)
+        return dict(value)
+    return value
+
+
 def first_difference(
     before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()
-) -> tuple[str, Any, Any] | None:
-    """The first key whose value differs between two recipes as dictionaries, with both values.
+) -> str:
+    """The first key whose value differs between two recipes as dictionaries, and what to do.
 
     >>> first_difference({"training": {"epochs": 1}}, {"training": {"epochs": 2}})
-    ('training.epochs', 1, 2)
+    'training.epochs = 1, and the recipe says 2: change it back'
     """
     for part, values in before.items():
         for key, value in (values if isinstance(values, Mapping) else {}).items():
             other = now.get(part, {}).get(key)
             if value != other and not {part, f"{part}.{key}"} & set(free):
-                return f"{part}.{key}", value, other
-    return None
+                change = f"{quoted(value)}, and the recipe says {quoted(other)}"
+                return f"{part}.{key} = {change}: change it back"
+    return ""
 
 
 def to_toml(recipe: Recipe) -> str:
@@ -286,36 +364,18 @@ def read_recipe(source: str | Path, changes: list[str] | None = None) -> Recipe:
         raise InputError(f"the recipe {path} cannot be read: {reason}") from None
     try:
         recipe = Recipe.from_dict(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    except ValueError as error:  # of tomllib, or of a number with thousands of digits
+        raise InputError(f"{path} is not valid TOML: {error}") from None
     return recipe.replace(dict(map(_parse_change, changes or [])))
 
 
 def _parse_change(text: str) -> tuple[str, Any]:
     key, sign, value = (part.strip() for part in text.partition("="))
     if not sign or not key:
-        raise InputError(f"expected key=value, as in training.epochs=10, got {text!r}")
+        raise InputError(f"expected key=value, as in training.epochs=10, got {quoted(text)}")
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         return key, value  # a bare word is text
-
-
-def _check_key(key: str) -> None:
-    parts, known = key.split("."), {part.name: part.type for part in dataclasses.fields(Recipe)}
-    hints = typing.get_type_hints(Recipe)
-    if parts[0] in known and len(parts) > 1 and dataclasses.is_dataclass(hints[parts[0]]):
-        inner = [part.name for part in dataclasses.fields(hints[parts[0]])]
-        if parts[1] in inner and (len(parts) == 2 or parts[:2] == ["model", "options"]):
-            return
-    elif key in known and not dataclasses.is_dataclass(hints[key]):
-        return
-    every = [
-        f"{name}.{part.name}"
-        for name in known
-        if dataclasses.is_dataclass(hints[name])
-        for part in dataclasses.fields(hints[name])
-    ]
-    raise InputError(f"a recipe has no key {key!r}{suggest(key, every)}")

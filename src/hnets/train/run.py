@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +23,12 @@ from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.models import create_model
 from hnets.train import checkpoint
-from hnets.train._strict import expect
-from hnets.train.checkpoint import Row
+from hnets.train.checkpoint import CheckpointError, Row
 from hnets.train.classification_task import Classification
 from hnets.train.distributed import Team
 from hnets.train.edge_task import EdgeDetection, Task
 from hnets.train.progress import Log
-from hnets.train.recipe import Data, Recipe, first_difference, read_recipe
+from hnets.train.recipe import Data, Recipe, expect, first_difference, read_recipe
 from hnets.train.step import Learner
 
 if sys.platform != "win32":
@@ -109,6 +109,9 @@ class Run:
                     ) from None
                 except OSError:
                     pass  # a file system without locks
+                else:
+                    for part in self.folder.glob(".hnets-*.part"):  # of a process that was killed
+                        shutil.rmtree(part, ignore_errors=True)
             self._log = Log(self.folder, self.history)
 
     def close(self) -> None:
@@ -135,19 +138,18 @@ class Run:
             return
         saved = checkpoint.load(self.folder)
         if difference := first_difference(saved.recipe.to_dict(), self.recipe.to_dict(), FREE):
-            key, old, new = difference
-            raise checkpoint.CheckpointError(
-                f"the checkpoint in {self.folder} was made with {key} = {old!r}, and the recipe "
-                f"says {new!r}: change it back, or name another folder with --out"
+            raise CheckpointError(
+                f"the checkpoint in {self.folder} was made with {difference}, or name another "
+                "folder with --out"
             )
         if saved.seed != self.seed:
-            raise checkpoint.CheckpointError(
+            raise CheckpointError(
                 f"the checkpoint in {self.folder} has seed {saved.seed}, expected {self.seed}"
             )
         try:
             learner.load_state(saved.state)
         except (KeyError, RuntimeError):
-            raise checkpoint.CheckpointError(
+            raise CheckpointError(
                 f"the weights in {self.folder / checkpoint.FILE} do not fit the model "
                 f"{self.recipe.model.name}; name another folder with --out"
             ) from None
@@ -181,7 +183,7 @@ def begin(
     name = Path(recipe).stem
     folder = out or RUNS / name
     runs = seeds_of(read_recipe(recipe, changes), seeds, folder, name)
-    begun = any(run.folder and (run.folder / checkpoint.FILE).exists() for run in runs)
+    begun = any(run.folder and checkpoint.exists(run.folder) for run in runs)
     if not resume and (begun or (folder / RESULT).exists()):
         raise InputError(
             f"{folder} already holds a run of {name}: add --resume to go on with it, or name "

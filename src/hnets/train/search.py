@@ -22,10 +22,9 @@ import torch
 
 from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
-from hnets.train._strict import expect
 from hnets.train.distributed import Team
 from hnets.train.loop import train
-from hnets.train.recipe import Recipe, first_difference, to_toml
+from hnets.train.recipe import Recipe, expect, first_difference, quoted, to_toml
 from hnets.train.result import Diverged, write_json
 from hnets.train.run import Loaded, Run, Watch, prepare
 
@@ -91,7 +90,7 @@ def _distribution(values: Any, where: str, real: bool) -> Any:
     try:
         return (CategoricalDistribution if "choices" in values else number)(**values)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: expected {FORM}, got {values} ({error})") from None
+        raise InputError(f"{where}: expected {FORM}, got {quoted(values)} ({error})") from None
 
 
 def _check_schedule(recipe: Recipe) -> None:
@@ -159,11 +158,7 @@ def _agree(study: optuna.Study, recipe: dict[str, Any], label: str) -> None:
     if before is None and study.get_trials(False):
         raise InputError(f"{label} is no search of hnets; {remedy}")
     if difference := first_difference(before or {}, recipe):
-        key, old, new = difference
-        raise InputError(
-            f"{label} was begun with {key} = {old!r}, and the recipe says {new!r}: change it back, "
-            f"or {remedy}"
-        )
+        raise InputError(f"{label} was begun with {difference}, or {remedy}")
     study.set_user_attr("recipe", recipe)
 
 
