@@ -93,7 +93,8 @@ def program(
     if len(shape) != 4 or min(shape) < 1:
         raise ValueError(f"shape is (batch, channels, height, width), got {shape}")
     frozen = freeze(module)
-    like = next((t for t in _tensors(frozen) if t.is_floating_point()), torch.empty(0))
+    tensors = chain(frozen.parameters(), frozen.buffers())
+    like = next((t for t in tensors if t.is_floating_point()), torch.empty(0))
     # A batch of one would be taken for a constant.
     example = torch.zeros(max(2, shape[0]), *shape[1:], dtype=like.dtype, device=like.device)
     free = dict.fromkeys(_FREE, torch.export.Dim.AUTO)
@@ -206,7 +207,3 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-def _tensors(module: nn.Module) -> Iterator[torch.Tensor]:
-    return chain(module.parameters(), module.buffers())

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, product
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hnets.basis import Rings, harmonic_basis, smallest_kernel
-from hnets.streams import Stream, Streams
+from hnets.streams import Streams
 
 Phase = Literal["filter", "ring", "free", "none"]
 
@@ -155,7 +155,12 @@ def _require_all(streams: Streams, joined: set[int], others: Streams, spec: Kern
 def _block(outputs: Streams, inputs: Streams, spec: KernelSpec) -> Block:
     links: list[tuple[int, int, int, bool]] = []  # the paths, as the fields of StreamPath go
     keys: list[tuple[bool, int, bool, int, int]] = []  # and the keys that tell their filters apart
-    for (target, out), (source, into), conjugate in _candidates(outputs, inputs, spec):
+    for (target, out), (source, into), conjugate in product(
+        enumerate(outputs), enumerate(inputs), (False, True)
+    ):
+        # On a real input, or into a real output, the conjugate path is the direct one again.
+        if conjugate and (not spec.conjugate or out.real or into.real):
+            continue
         order = out.order + into.order if conjugate else out.order - into.order
         if len(spec.basis(order)) == 0:
             continue
@@ -185,17 +190,6 @@ def _block(outputs: Streams, inputs: Streams, spec: KernelSpec) -> Block:
         _spread(filters, spec),
         _assembly(outputs, inputs, paths, filters, spec),
     )
-
-
-def _candidates(
-    outputs: Streams, inputs: Streams, spec: KernelSpec
-) -> Iterator[tuple[tuple[int, Stream], tuple[int, Stream], bool]]:
-    for target in enumerate(outputs):
-        for source in enumerate(inputs):
-            yield target, source, False
-            # On a real input, or into a real output, the conjugate path is the direct one again.
-            if spec.conjugate and not (target[1].real or source[1].real):
-                yield target, source, True
 
 
 def _occurrence(streams: Streams, index: int) -> int:

@@ -37,27 +37,19 @@ class Stream:
 
     def __post_init__(self) -> None:
         if self.multiplicity < 1:
-            raise ValueError(
-                f'a stream needs at least one channel, got "{self._text}"; write {_EXAMPLE}'
-            )
+            raise ValueError(f'a stream needs at least one channel, got "{self}"; write {_EXAMPLE}')
         if self.multiplicity > _MOST_CHANNELS:
-            raise ValueError(
-                f'a stream has at most {_MOST_CHANNELS:,} channels, got "{self._text}"'
-            )
+            raise ValueError(f'a stream has at most {_MOST_CHANNELS:,} channels, got "{self}"')
         if abs(self.order) > _HIGHEST_ORDER:
             raise ValueError(
                 f"rotation orders go from -{_HIGHEST_ORDER} to {_HIGHEST_ORDER}, because no kernel "
-                f'of a useful size can carry others, got "{self._text}"'
+                f'of a useful size can carry others, got "{self}"'
             )
         if self.real and self.order != 0:
             raise ValueError(
-                f'only order 0 can be real (real numbers cannot rotate), got "{self._text}"; '
+                f'only order 0 can be real (real numbers cannot rotate), got "{self}"; '
                 f'write "{self.multiplicity}x{self.order}" or "{self.multiplicity}x0r"'
             )
-
-    @property
-    def _text(self) -> str:
-        return f"{self.multiplicity}x{self.order}{'r' if self.real else ''}"
 
     @property
     def parts(self) -> int:
@@ -70,10 +62,10 @@ class Stream:
         return self.parts * self.multiplicity
 
     def __str__(self) -> str:
-        return self._text
+        return f"{self.multiplicity}x{self.order}{'r' if self.real else ''}"
 
     def __repr__(self) -> str:
-        return f'Stream("{self._text}")'
+        return f'Stream("{self}")'
 
 
 class StreamGroup(NamedTuple):

@@ -85,3 +85,8 @@ def test_blur_names_a_bad_width() -> None:
 
 def test_fixed_windows_are_not_in_the_state_dict() -> None:
     assert not hnn.HBlurPool2d(2).state_dict()
+
+
+def test_global_mean_averages_the_image() -> None:
+    x = torch.randn(2, 3, 4, 5)
+    torch.testing.assert_close(hnn.GlobalMean()(x), x.flatten(2).mean(2))

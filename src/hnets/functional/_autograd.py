@@ -7,22 +7,22 @@ the Triton form of an operation; second derivatives (``create_graph=True``) from
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from hnets.functional._batch_norm import expect_several, follow, over_processes
-from hnets.functional._dispatch import Backend, backend, batch_norm_backend, needs_reference
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
-
-_Form = Backend[*tuple[Any, ...]]
+from hnets.functional._dispatch import backend, batch_norm_backend, needs_reference
 
 
 class Nonlinearity(NamedTuple):
-    """A ReLU with a scale and a shift per field: its operation and its references."""
+    """A ReLU with a scale and a shift per field: its operation and its references.
+
+    Its forms are modules of five functions, ``forward``, ``backward`` and, for batch norm,
+    ``moments``, ``backward_sums`` and ``backward_batch``. Each takes the layout of its input last.
+    Sums come as ``(pieces, 2, fields)`` in float64, which are still to be added up.
+    """
 
     operation: str
     reference: Callable[..., Tensor]
@@ -53,7 +53,7 @@ class ScaledReLU(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x, scale, shift)
         ctx.kind, ctx.layout = kind, layout
-        form: _Form = backend(kind.operation, x)
+        form = backend(kind.operation, x)
         return form.forward(x, scale, shift, *layout)
 
     @staticmethod
@@ -62,7 +62,7 @@ class ScaledReLU(torch.autograd.Function):
         if torch.is_grad_enabled():
             again = ctx.kind.reference(x, scale, shift, *ctx.layout)
             return *_differentiable((x, scale, shift), again, grads[0]), None, None
-        form: _Form = backend(ctx.kind.operation, x)
+        form = backend(ctx.kind.operation, x)
         grad_x, sums = form.backward(grads[0], x, scale, shift, *ctx.layout)
         grad_scale, grad_shift = sums.sum(0).to(shift.dtype)
         return grad_x, None if scale is None else grad_scale, grad_shift, None, None
@@ -78,7 +78,7 @@ def batch_scaled_relu(
     layout: tuple[Any, ...],
     momentum: float,
     eps: float,
-    group: ProcessGroup | None,
+    group: torch.distributed.ProcessGroup | None,
 ) -> Tensor:
     """A nonlinearity with the scale and shift of batch norm, which moves the running statistics."""
     expect_several(x, group)
@@ -102,9 +102,9 @@ class _BatchScaledReLU(torch.autograd.Function):
         kind: Nonlinearity,
         layout: tuple[Any, ...],
         eps: float,
-        group: ProcessGroup | None,
+        group: torch.distributed.ProcessGroup | None,
     ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
-        form: _Form = backend(kind.operation, x)
+        form = backend(kind.operation, x)
         sums, count = over_processes(form.moments(x, *layout), x.numel() // x.shape[1], group)
         mean, var, scale, shift = batch_norm_backend(x, group).fold(sums, count, weight, bias, eps)
         ctx.save_for_backward(x, weight, bias, scale, shift, mean, var)
@@ -119,7 +119,7 @@ class _BatchScaledReLU(torch.autograd.Function):
         if torch.is_grad_enabled():
             again, *_ = ctx.kind.batch_reference(x, weight, bias, *ctx.layout, ctx.eps, ctx.group)
             return *_differentiable((x, weight, bias), again, grads[0]), None, None, None, None
-        form: _Form = backend(ctx.kind.operation, x)
+        form = backend(ctx.kind.operation, x)
         unfold = batch_norm_backend(x, ctx.group).unfold
         statistics = (ctx.count, scale, mean, var, ctx.eps)
         sums, intermediate = form.backward_sums(grads[0], x, scale, shift, *ctx.layout)
@@ -138,8 +138,7 @@ class FieldMagnitude(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, streams: Any, reference: Callable[..., Tensor]) -> Tensor:
         ctx.save_for_backward(x)
         ctx.streams, ctx.reference = streams, reference
-        lengths: Tensor = backend("magnitudes", x).magnitude(x, streams)
-        return lengths
+        return backend("magnitudes", x).magnitude(x, streams)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -166,8 +165,7 @@ class Assemble(torch.autograd.Function):
         ctx.save_for_backward(radial, phase, spread, assembly)
         ctx.sizes, ctx.reference = sizes, reference
         form = backend("assembly", radial)
-        kernel: Tensor = form.assemble(radial, phase, spread, assembly, *sizes)
-        return kernel
+        return form.assemble(radial, phase, spread, assembly, *sizes)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -185,8 +183,7 @@ class Halve(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.shape = x.shape
-        halved: Tensor = backend("pyramid", x).halve(x)
-        return halved
+        return backend("pyramid", x).halve(x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor]:
@@ -199,8 +196,7 @@ class _Spread(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, grad: Tensor, shape: torch.Size) -> Tensor:
-        grad_x: Tensor = backend("pyramid", grad).spread(grad, shape)
-        return grad_x
+        return backend("pyramid", grad).spread(grad, shape)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -214,8 +210,7 @@ class MeanPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, size: int) -> Tensor:
         ctx.shape, ctx.size = x.shape, size
-        pooled: Tensor = backend("pyramid", x).mean_pool(x, size)
-        return pooled
+        return backend("pyramid", x).mean_pool(x, size)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:

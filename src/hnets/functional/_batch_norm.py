@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
-
-def expect_several(x: Tensor, group: ProcessGroup | None) -> None:
+def expect_several(x: Tensor, group: torch.distributed.ProcessGroup | None) -> None:
     """Raise if a batch has one value per channel, which has no variance."""
     if x.numel() == x.shape[1] and group is None:
         raise ValueError(
@@ -72,7 +69,7 @@ def follow(
 
 
 def moments(
-    first: Tensor, second: Tensor, count: int, group: ProcessGroup
+    first: Tensor, second: Tensor, count: int, group: torch.distributed.ProcessGroup
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, variance and count over all processes, from each one's sums Σv and Σv² in float64.
 
@@ -88,7 +85,7 @@ def moments(
 
 
 def over_processes(
-    sums: Tensor, count: int, group: ProcessGroup | None
+    sums: Tensor, count: int, group: torch.distributed.ProcessGroup | None
 ) -> tuple[Tensor, float | Tensor]:
     """Sums ``(pieces, 2, fields)`` and a count over all processes, without a gradient."""
     if group is None:
@@ -102,13 +99,12 @@ class _AllReduce(torch.autograd.Function):
     """The sum over processes. Each adds its own loss, so gradients are summed as well."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, group: ProcessGroup) -> Tensor:
+    def forward(ctx: Any, values: Tensor, group: torch.distributed.ProcessGroup) -> Tensor:
         # Not torch.distributed.all_reduce: compiled, torch 2.11 loses the gradient of that.
         from torch.distributed._functional_collectives import all_reduce, wait_tensor
 
         ctx.group = group
-        total: Tensor = wait_tensor(all_reduce(values.contiguous(), "sum", group))
-        return total
+        return wait_tensor(all_reduce(values.contiguous(), "sum", group))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:

@@ -13,7 +13,7 @@ from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings
 from hnets.models._registry import register
-from hnets.nn._checks import flag, probability, whole
+from hnets.nn._base import flag, probability, whole
 from hnets.plan import Phase
 from hnets.streams import Stream, Streams
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from hnets import nn as hnn
 from hnets.basis import Rings
 from hnets.models._registry import register
-from hnets.nn._checks import whole
+from hnets.nn._base import whole
 from hnets.streams import Streams, StreamsLike
 
 WIDTHS = (8, 8, 16, 16, 35, 35)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from hnets.models._registry import register
 from hnets.models._z2cnn import SevenLayers, has_bias
-from hnets.nn._checks import image, whole
+from hnets.nn._base import image, whole
 
 WIDTH = 10
 WIDTH_POOLED = 20

@@ -13,7 +13,7 @@ from torch import nn
 
 from hnets.errors import InputError, suggest
 from hnets.models._weights import ModelConfig, fill, find, read, read_shipped, shipped
-from hnets.nn._checks import flag
+from hnets.nn._base import flag
 
 P = ParamSpec("P")
 M = TypeVar("M", bound=nn.Module)

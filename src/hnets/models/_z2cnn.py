@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hnets import nn as hnn
 from hnets.models._registry import register
-from hnets.nn._checks import image, probability, whole
+from hnets.nn._base import image, probability, whole
 
 WIDTH = 20
 SMALLEST = 28

@@ -1,12 +1,19 @@
-"""The base class of layers on streams."""
+"""The base class of layers on streams, and checks of arguments with one wording for all."""
 
 from __future__ import annotations
 
-import torch
-from torch import nn
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
 
-from hnets.nn._checks import floating
-from hnets.streams import Streams, StreamsLike
+import torch
+from torch import Tensor, nn
+
+from hnets.streams import Stream, Streams, StreamsLike
+
+_MOST = 1_000_000
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class StreamModule(nn.Module):
@@ -25,3 +32,120 @@ class StreamModule(nn.Module):
         if self.in_streams == self.out_streams:
             return str(self.in_streams)
         return f"{self.in_streams} -> {self.out_streams}"
+
+
+def whole(value: Any, name: str) -> int:
+    """The value of an argument that counts something, such as pixels or classes."""
+    if not _counts(value, 1):
+        raise ValueError(f"{name} is a whole number from 1, got {value!r}")
+    return _bounded(value, name)
+
+
+def pair(value: Any, name: str, least: int = 1, other: str = "") -> tuple[int, int]:
+    """The values for height and width of an argument that is one number for both, or two."""
+    values = value if isinstance(value, tuple | list) else (value, value)
+    if len(values) != 2 or not all(_counts(each, least) for each in values):
+        raise ValueError(
+            f"{name} is {other}a whole number from {least} or a pair of them, got {value!r}"
+        )
+    return _bounded(values[0], name), _bounded(values[1], name)
+
+
+def square(value: Any, name: str) -> int:
+    """The length of a side; a pair of equal ones is accepted, as in torch."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        if value[0] != value[1]:
+            raise ValueError(
+                f"{name} is one number for both sides: a rectangle rotated by 90 degrees is "
+                f"another one, got {value!r}"
+            )
+        value = value[0]
+    return whole(value, name)
+
+
+def _counts(value: Any, least: int) -> bool:
+    try:
+        return not isinstance(value, bool) and operator.index(value) >= least
+    except TypeError:
+        return False
+
+
+def _bounded(value: Any, name: str) -> int:
+    """A whole number, unless it could only end in the overflow of another library."""
+    if operator.index(value) > _MOST:
+        raise ValueError(f"{name} is at most {_MOST:,}, got {value!r}")
+    return operator.index(value)
+
+
+def number(value: Any, name: str, wanted: str, low: float = 0.0, high: float = math.inf) -> float:
+    """The value of an argument that is a finite number in a range."""
+    real = not isinstance(value, bool) and isinstance(value, int | float)
+    if not real or not low <= value <= high or math.isinf(value):
+        raise ValueError(f"{name} is {wanted}, got {value!r}")
+    return float(value)
+
+
+def width(value: Any, name: str, most: float) -> float:
+    """The width of a Gaussian."""
+    sigma = number(value, name, "a width in pixels above 0", low=1e-9)
+    if sigma > most:
+        raise ValueError(f"{name} is a width of at most {most:g} pixels, got {value!r}")
+    return sigma
+
+
+def function(value: Callable[[Tensor], Tensor], name: str) -> Callable[[Tensor], Tensor]:
+    """The value of an argument that is a function of tensors."""
+    if not callable(value):
+        raise TypeError(f"{name} is a function of tensors, such as torch.relu, got {value!r}")
+    return value
+
+
+def flag(value: object, name: str) -> bool:
+    """The value of an argument that is on or off; a text, even "False", would count as on."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is True or False (in a recipe, true or false), got {value!r}")
+    return value
+
+
+def probability(value: object, name: str) -> float:
+    """The value of an argument that is the probability to drop something."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ValueError(f"{name} is a probability from 0 up to but not including 1, got {value!r}")
+    return value
+
+
+def floating(dtype: torch.dtype | None) -> None:
+    """Raise if parameters of a type are asked for that is not a floating-point type."""
+    if dtype is not None and dtype not in _DTYPES:
+        raise ValueError(
+            f"dtype is a floating-point type such as torch.float32, got {dtype}; a complex number "
+            "is two real channels here"
+        )
+
+
+def image(x: Tensor, who: str) -> None:
+    """Raise unless ``x`` is ``(batch, channels, height, width)`` in floating point."""
+    if x.dim() != 4:
+        raise ValueError(
+            f"{who} expects an input of shape (batch, channels, height, width), "
+            f"got {tuple(x.shape)}"
+        )
+    if not x.is_floating_point():
+        raise TypeError(f"{who} expects a floating-point input, got {x.dtype}")
+
+
+def highest_order(streams: StreamsLike, who: str) -> int:
+    """K, if the streams are a real order 0 and orders 1 to K of one multiplicity."""
+    streams = Streams(streams)
+    width = streams[0].multiplicity
+
+    def up_to(order: int) -> Streams:
+        orders = range(1, order + 1)
+        return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in orders)))
+
+    if streams != up_to(len(streams) - 1):
+        raise ValueError(
+            f"{who} needs Fourier coefficients of real functions: a real order 0 and orders 1, 2, "
+            f'... of the same multiplicity, such as "{up_to(2)}", got "{streams}"'
+        )
+    return len(streams) - 1

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._base import StreamModule
-from hnets.nn._checks import flag, function, highest_order, whole
+from hnets.nn._base import StreamModule, flag, function, highest_order, whole
 from hnets.nn.norm import AngularNorm2d
 from hnets.streams import StreamsLike
 

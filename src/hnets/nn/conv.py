@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.basis import Rings
-from hnets.nn._checks import flag, floating, pair, square, width
+from hnets.nn._base import flag, floating, pair, square, width
 from hnets.nn.kernel import Combine, HarmonicFilters
 from hnets.plan import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._base import StreamModule
-from hnets.nn._checks import flag, highest_order, number
+from hnets.nn._base import StreamModule, flag, highest_order, number
 from hnets.streams import StreamsLike
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 
 class _BatchNorm(StreamModule):
@@ -61,7 +57,7 @@ class _BatchNorm(StreamModule):
         return self.running_mean, self.running_var, self.weight, self.bias
 
     @property
-    def group(self) -> ProcessGroup | None:
+    def group(self) -> torch.distributed.ProcessGroup | None:
         """The processes whose batches are normalised together."""
         if self.sync and self.training and torch.distributed.is_available():
             return torch.distributed.group.WORLD if torch.distributed.is_initialized() else None

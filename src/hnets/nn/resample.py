@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._checks import image, square, width
+from hnets.nn._base import image, square, width
 
 
 class HAvgPool2d(nn.Module):
@@ -98,3 +98,12 @@ class HUpsample2d(nn.Module):
     def extra_repr(self) -> str:
         """The factor, for `print`."""
         return str(self.scale)
+
+
+class GlobalMean(nn.Module):
+    """Mean over the image: ``(batch, channels, height, width)`` to ``(batch, channels)``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Average over height and width."""
+        image(x, "GlobalMean")
+        return x.mean((2, 3))

@@ -10,8 +10,6 @@ from hnets.functional._autograd import Assemble
 from hnets.functional._dispatch import has_triton, transformed
 from hnets.functional.assembly import reference
 
-__all__ = ["harmonic_kernel", "hconv2d"]
-
 
 def harmonic_kernel(
     radial: Tensor,
@@ -34,8 +32,7 @@ def harmonic_kernel(
         flat = Assemble.apply(radial, phase, spread, assembly, (shape, pixels), reference.assemble)
     else:
         flat = reference.assemble(radial, phase, spread, assembly, shape, pixels)
-    kernel: Tensor = flat.unflatten(2, (kernel_size, kernel_size))
-    return kernel
+    return flat.unflatten(2, (kernel_size, kernel_size))
 
 
 def _fits_triton(radial: Tensor, assembly: Tensor) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,11 +22,6 @@ from hnets.functional._autograd import Nonlinearity, ScaledReLU, batch_scaled_re
 from hnets.functional._batch_norm import expect_several, fold_batch_norm, follow
 from hnets.functional._dispatch import backend
 from hnets.functional.fourier import reference
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
-
-__all__ = ["angular_norm", "batch_fourier_relu", "fourier_act", "fourier_relu", "synthesis"]
 
 _KIND = Nonlinearity(
     "fourier", reference.fourier_relu, reference.batch_fourier_relu, triton_float64=False
@@ -63,10 +57,9 @@ def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -
         return reference.fourier_act(x, act, synthesis)
     # For random functions; but reading the state of the generator would break a CUDA graph.
     random = not (x.is_cuda and torch.cuda.is_current_stream_capturing())
-    y: Tensor = checkpoint(
+    return checkpoint(
         reference.fourier_act, x, act, synthesis, use_reentrant=False, preserve_rng_state=random
     )
-    return y
 
 
 def fourier_relu(
@@ -78,10 +71,8 @@ def fourier_relu(
     if shift is None:
         shift = synthesis.new_zeros(x.shape[1] // synthesis.shape[1])
     if torch.is_grad_enabled():
-        y: Tensor = ScaledReLU.apply(x, scale, shift, _KIND, (synthesis,))
-        return y
-    y = backend("fourier", x).forward(x, scale, shift, synthesis)
-    return y
+        return ScaledReLU.apply(x, scale, shift, _KIND, (synthesis,))
+    return backend("fourier", x).forward(x, scale, shift, synthesis)
 
 
 def batch_fourier_relu(
@@ -94,7 +85,7 @@ def batch_fourier_relu(
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-    group: ProcessGroup | None = None,
+    group: torch.distributed.ProcessGroup | None = None,
 ) -> Tensor:
     """``relu(BN(f))``: batch norm over images, pixels and angles, then ReLU.
 
@@ -116,7 +107,7 @@ def angular_norm(
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-    group: ProcessGroup | None = None,
+    group: torch.distributed.ProcessGroup | None = None,
 ) -> Tensor:
     """``BN(f)`` as in `batch_fourier_relu`, with no nonlinearity after it."""
     if not training or (x.numel() == 0 and group is None):

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional._batch_norm import fold_batch_norm, moments
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 
 def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -> Tensor:
@@ -44,7 +40,7 @@ def batch_fourier_relu(
     bias: Tensor,
     synthesis: Tensor,
     eps: float,
-    group: ProcessGroup | None,
+    group: torch.distributed.ProcessGroup | None,
 ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
     """The same with scale and shift from batch statistics; also mean, variance and their count."""
     mean, var, count = angular_moments(x, len(weight), group)
@@ -63,7 +59,7 @@ def angular_scale(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
 
 
 def angular_moments(
-    x: Tensor, fields: int, group: ProcessGroup | None
+    x: Tensor, fields: int, group: torch.distributed.ProcessGroup | None
 ) -> tuple[Tensor, Tensor, float | Tensor]:
     """Mean and variance of f over images, pixels and angles, and the number of pixels."""
     wide = x.float() if x.dtype.itemsize < 4 else x

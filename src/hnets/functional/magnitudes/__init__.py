@@ -9,7 +9,6 @@ magnitudes with its ReLU, whose statistics fold into ``scale`` and ``shift``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -21,21 +20,6 @@ from hnets.functional._dispatch import backend, needs_reference
 from hnets.functional.magnitudes import reference
 from hnets.functional.magnitudes.reference import squared, to_channels
 from hnets.streams import Streams
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
-
-__all__ = [
-    "MAGNITUDE_EPS",
-    "batch_magnitude_relu",
-    "dropout",
-    "gate",
-    "largest",
-    "magnitude",
-    "magnitude_act",
-    "magnitude_relu",
-    "modrelu",
-]
 
 MAGNITUDE_EPS = 1e-4
 """Divisors are sqrt(|z|² + MAGNITUDE_EPS), so that gradients stay finite at zero."""
@@ -53,10 +37,8 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
     if needs_reference(x):
         return reference.magnitude(x, streams)
     if torch.is_grad_enabled():
-        lengths: Tensor = FieldMagnitude.apply(x, streams, reference.magnitude)
-        return lengths
-    lengths = backend("magnitudes", x).magnitude(x, streams)
-    return lengths
+        return FieldMagnitude.apply(x, streams, reference.magnitude)
+    return backend("magnitudes", x).magnitude(x, streams)
 
 
 def modrelu(
@@ -85,10 +67,8 @@ def magnitude_relu(
     if needs_reference(x):
         return reference.magnitude_relu(x, scale, shift, streams, magnitude_eps)
     if torch.is_grad_enabled():
-        y: Tensor = ScaledReLU.apply(x, scale, shift, _KIND, (streams, magnitude_eps))
-        return y
-    y = backend("magnitudes", x).forward(x, scale, shift, streams, magnitude_eps, inplace)
-    return y
+        return ScaledReLU.apply(x, scale, shift, _KIND, (streams, magnitude_eps))
+    return backend("magnitudes", x).forward(x, scale, shift, streams, magnitude_eps, inplace)
 
 
 def batch_magnitude_relu(
@@ -102,7 +82,7 @@ def batch_magnitude_relu(
     momentum: float = 0.1,
     eps: float = 1e-5,
     magnitude_eps: float = MAGNITUDE_EPS,
-    group: ProcessGroup | None = None,
+    group: torch.distributed.ProcessGroup | None = None,
 ) -> Tensor:
     """Batch norm on magnitudes, then ReLU, then the phase back: ``relu(BN(|x|)) · x/|x|``.
 

@@ -216,5 +216,4 @@ def _inner(grad: Tensor, view: Tensor, factor: Tensor) -> Tensor:
 
 def _sum(values: Tensor) -> Tensor:
     """Sum over batch and pixels of ``(batch, streams, mult, h, w)``: pixels first is faster."""
-    sums: Tensor = values.sum((3, 4)).sum(0)[..., None, None]
-    return sums
+    return values.sum((3, 4)).sum(0)[..., None, None]

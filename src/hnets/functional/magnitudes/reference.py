@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +16,6 @@ from torch import Tensor
 from hnets.functional._batch_norm import fold_batch_norm, moments
 from hnets.functional._dispatch import tracing
 from hnets.streams import Streams
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
@@ -47,7 +43,7 @@ def batch_magnitude_relu(
     streams: Streams,
     magnitude_eps: float,
     eps: float,
-    group: ProcessGroup | None,
+    group: torch.distributed.ProcessGroup | None,
 ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
     """The same with scale and shift from batch statistics; also mean, variance and their count."""
     lengths = (squared(x, streams) + magnitude_eps).sqrt()

@@ -16,18 +16,6 @@ from hnets.functional._autograd import Halve, MeanPool
 from hnets.functional._dispatch import backend, needs_reference, tracing
 from hnets.functional.pyramid import reference
 
-__all__ = [
-    "blur_pool2d",
-    "crop",
-    "enlarge2d",
-    "gaussian_window",
-    "halve2d",
-    "halve_max2d",
-    "margin_to_halve",
-    "mean_pool2d",
-    "pad_to_halve",
-]
-
 
 def mean_pool2d(x: Tensor, size: int) -> Tensor:
     """Means of non-overlapping squares; rows and columns that do not fill one are cut off.
@@ -40,10 +28,8 @@ def mean_pool2d(x: Tensor, size: int) -> Tensor:
     if needs_reference(x) or x.shape[2] < size or x.shape[3] < size:
         return F.avg_pool2d(x, size)
     if torch.is_grad_enabled():
-        pooled: Tensor = MeanPool.apply(x, size)
-        return pooled
-    pooled = backend("pyramid", x).mean_pool(x, size)
-    return pooled
+        return MeanPool.apply(x, size)
+    return backend("pyramid", x).mean_pool(x, size)
 
 
 def gaussian_window(size: int, sigma: float) -> Tensor:
@@ -117,10 +103,8 @@ def halve2d(x: Tensor) -> Tensor:
     if x.shape[2] % 2 == x.shape[3] % 2 == 0:
         return mean_pool2d(x, 2)
     if torch.is_grad_enabled():
-        halved: Tensor = Halve.apply(x)
-        return halved
-    halved = backend("pyramid", x).halve(x)
-    return halved
+        return Halve.apply(x)
+    return backend("pyramid", x).halve(x)
 
 
 def halve_max2d(x: Tensor) -> Tensor:
