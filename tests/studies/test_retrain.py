@@ -12,9 +12,8 @@ from hnets import data
 from hnets.data import Dataset, EdgeSet
 from hnets.errors import InputError
 from hnets.studies import choices
-from hnets.studies import results_store as store
 from hnets.studies.ablation import train_ablation
-from hnets.studies.retrain import train_recipes
+from hnets.studies.retrain import read_result, train_recipes
 from hnets.train import Team, read_recipe
 
 TEAM = Team(0, 1, torch.device("cpu"))
@@ -68,10 +67,10 @@ def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.M
     small = [*SMALL, "model.name=hnet_fourier_tiny", "training.ema=0.5"]
     recipe = read_recipe(choices.RECIPE, small)
     result = choices.train_choices({choices.RECIPE: recipe}, 1, tmp_path, TEAM, False, QUIET)
-    assert store.read("choices", tmp_path) == result
+    assert read_result("choices", tmp_path) == result
     names = ["choices-middle", "choices-share-true", "choices-rings-exact"]
     assert list(result["choices"]) == names
-    exact = store.read("choices-rings-exact", tmp_path)
+    exact = read_result("choices-rings-exact", tmp_path)
     assert exact is not None
     assert exact["recipe"]["model"]["options"] == {**choices.MIDDLE, "rings": "exact"}
     page = tmp_path / "page.md"
@@ -96,9 +95,9 @@ def test_the_choices_of_the_table_can_all_be_built() -> None:
 def test_an_ablation_trains_on_the_first_images_only(tmp_path: Path) -> None:
     recipes = {"rotmnist-r-z2cnn": read_recipe("rotmnist-r-z2cnn", SMALL)}
     result = train_ablation(recipes, 1, tmp_path, TEAM, False, QUIET, (23, 46))
-    assert store.read("ablation", tmp_path) == result
+    assert read_result("ablation", tmp_path) == result
     assert result["sizes"] == [23, 46]
     assert set(result["errors"]["rotmnist-r-z2cnn"]) == {"23", "46"}
-    small = store.read("rotmnist-r-z2cnn-23", tmp_path)
+    small = read_result("rotmnist-r-z2cnn-23", tmp_path)
     assert small is not None
     assert small["data"]["train+val"]["images"] == 23

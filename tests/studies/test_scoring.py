@@ -15,7 +15,7 @@ from hnets.data import bsds
 from hnets.errors import InputError
 from hnets.models import create_model, model_card, save
 from hnets.predict import EdgeDetector
-from hnets.studies import results_store as store
+from hnets.studies import retrain
 from hnets.studies.scoring import SUPPRESSIONS, score_results
 from hnets.studies.tables import TABLE2
 from hnets.train import Recipe, read_recipe, shipped_recipes
@@ -37,7 +37,7 @@ def test_every_row_that_is_run_has_a_recipe_and_the_table_has_the_papers_numbers
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> None:
-    result = store.read(name)
+    result = retrain.read_result(name)
     assert result is not None
     recipe = Recipe.from_dict(result["recipe"])
     assert recipe == read_recipe(name), "train again: the recipe has changed"
@@ -57,14 +57,14 @@ def test_the_front_page_has_the_numbers_of_the_results() -> None:
     for row in TABLE2.rows:
         if row.recipe:
             method, parameters, published, here, suppressed, *_ = TABLE2.cells(
-                row, store.read(row.recipe)
+                row, retrain.read_result(row.recipe)
             )
             expected = " | ".join([method, parameters, published, here, suppressed])
             assert f"| {expected} |" in front
 
 
 def test_the_shipped_weights_are_of_a_seed_of_the_result() -> None:
-    card, result = model_card("hdsn"), store.read("bsds500-hdsn")
+    card, result = model_card("hdsn"), retrain.read_result("bsds500-hdsn")
     assert result is not None
     of_seed = {seed["seed"]: seed["scores"] for seed in result["seeds"]}
     assert card["metrics"]["test"] == of_seed[card["recipe"]["seed"]]
@@ -92,7 +92,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _trained(name: str, out: Path) -> store.StoredResult:
+def _trained(name: str, out: Path) -> retrain.StoredResult:
     """A result as a training leaves it, of a network that has learned nothing."""
     recipe = read_recipe(name)
     torch.manual_seed(0)
@@ -102,7 +102,7 @@ def _trained(name: str, out: Path) -> store.StoredResult:
     return {"recipe": recipe.to_dict(), "parameters": 5, "seeds": [{"seed": 1}]}
 
 
-def _score(results: dict[str, store.StoredResult], out: Path) -> dict[str, store.StoredResult]:
+def _score(results: dict[str, retrain.StoredResult], out: Path) -> dict[str, retrain.StoredResult]:
     quiet = Console(quiet=True)
     return score_results(results, out, torch.device("cpu"), 9, quiet)
 
@@ -116,7 +116,7 @@ def test_weights_become_maps_and_scores_and_a_row_of_the_table(small: Path) -> N
     assert tuple(plain["scores"]) == SUPPRESSIONS[:2]  # it knows no orientation
     assert 0 <= ours["scores"]["none"]["ods"]["mean"] <= 1
     assert (out / "bsds500-hdsn/seed-1/maps/1.png").is_file()
-    assert store.read("bsds500-hdsn", out) == json.loads(json.dumps(ours))
+    assert retrain.read_result("bsds500-hdsn", out) == json.loads(json.dumps(ours))
     console = Console(file=io.StringIO(), width=120)
     console.print(TABLE2.terminal(scored).rich())
     assert isinstance(console.file, io.StringIO)
@@ -152,7 +152,7 @@ def test_without_numba_the_message_says_how_to_continue(
 def test_the_table_as_it_ships(hnets_command: Command) -> None:
     done = hnets_command("reproduce", "table2")
     assert done.code == 0, done.err
-    result = store.read("bsds500-hdsn")
+    result = retrain.read_result("bsds500-hdsn")
     assert result is not None
     assert f"{result['scores']['none']['ods']['mean']:.3f}".removeprefix("0") in done.out
     assert ".726/.742" in done.out

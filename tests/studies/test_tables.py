@@ -12,10 +12,8 @@ from commands import Command
 from hnets import plot
 from hnets.data import load
 from hnets.models import model_card
-from hnets.studies import ablation, choices
-from hnets.studies import results_store as store
-from hnets.studies.results_page import results_page
-from hnets.studies.tables import BEYOND, TABLE1
+from hnets.studies import ablation, choices, retrain
+from hnets.studies.tables import BEYOND, TABLE1, results_page
 from hnets.train import Recipe, read_recipe, shipped_recipes
 from hnets.train.classification_task import errors
 from hnets.train.result import summarise
@@ -33,7 +31,7 @@ def test_every_row_that_can_be_run_has_a_recipe_and_the_table_has_the_papers_num
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> None:
-    result = store.read(name)
+    result = retrain.read_result(name)
     assert result is not None
     recipe = Recipe.from_dict(result["recipe"])
     assert recipe == read_recipe(name), "train again: the recipe has changed"
@@ -50,7 +48,7 @@ def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> Non
 
 
 def test_results_are_of_the_data_that_load_gives(data_folder: Path) -> None:
-    result = store.read("rotmnist-r-hnet")
+    result = retrain.read_result("rotmnist-r-hnet")
     assert result is not None
     for split, facts in result["data"].items():
         assert load("rotmnist-r", split).digest == facts["sha256"]
@@ -68,18 +66,18 @@ def test_the_page_of_results_is_what_the_results_say() -> None:
 def test_the_front_page_has_the_numbers_of_the_results() -> None:
     front = (ROOT / "README.md").read_text(encoding="utf-8").replace("**", "")
     for row in TABLE1.rows:
-        result = store.read(row.recipe) if row.recipe else None
+        result = retrain.read_result(row.recipe) if row.recipe else None
         if result is not None and row.recipe != "rotmnist-r-svm":
             *parts, _ = TABLE1.cells(row, result)
             assert f"| {' | '.join(parts)} |" in front
     for row in BEYOND.rows:
         if row.recipe not in TABLE1.recipes:
-            *parts, _ = BEYOND.cells(row, store.read(row.recipe) if row.recipe else None)
+            *parts, _ = BEYOND.cells(row, retrain.read_result(row.recipe) if row.recipe else None)
             assert f"| {' | '.join(parts)} |" in front
 
 
 def test_the_page_of_choices_is_what_the_result_says() -> None:
-    path, result = ROOT / "docs" / "choices.md", store.shipped("choices")
+    path, result = ROOT / "docs" / "choices.md", retrain.shipped_result("choices")
     written = path.read_text(encoding="utf-8")
     again = "run hnets reproduce choices --page docs/choices.md"
     assert written == choices.choices_page(path, result), again
@@ -94,7 +92,7 @@ def test_the_page_of_choices_is_what_the_result_says() -> None:
 
 
 def test_the_ablation_has_every_method_and_more_images_help() -> None:
-    curves = ablation.ablation_curves(store.shipped("ablation"))
+    curves = ablation.ablation_curves(retrain.shipped_result("ablation"))
     assert [curve.label for curve in curves] == list(ablation.METHODS)
     for curve in curves:
         assert curve.x == [*ablation.SIZES, 12_000]
@@ -119,7 +117,7 @@ def test_the_shipped_weights_have_the_error_that_their_card_says(
     """On the first of the 50,000 test images, so within what chance allows of that."""
     card = model_card(name)
     assert card["recipe"]["name"] == recipe
-    result = store.read(recipe)
+    result = retrain.read_result(recipe)
     assert result is not None
     assert card["metrics"]["test_error"] == result["seeds"][0]["errors"]["test"]["error"]
     assert card["commit"] == result["commit"]
@@ -175,7 +173,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_table_ablation_and_page_from_what_ships(hnets_command: Command, folder: Path) -> None:
     done = hnets_command("reproduce", "table1", "--page", "page/results.md")
     assert done.code == 0, done.err
-    assert f"{store.shipped('rotmnist-r-hnet')['summary']['test']['mean']:.2f}" in done.out
+    assert f"{retrain.shipped_result('rotmnist-r-hnet')['summary']['test']['mean']:.2f}" in done.out
     assert (folder / "page" / "results.md").read_text(encoding="utf-8") == results_page()
     done = hnets_command("reproduce", "ablation", "--out", "here")
     assert done.code == 0, done.err

@@ -185,14 +185,14 @@ def choices(
     """
     from hnets import plot
     from hnets.studies import choices as study
-    from hnets.studies.results_store import shipped
+    from hnets.studies.retrain import shipped_result
 
     retraining = _Retraining(train, seeds, changes, out, resume, device)
     if page is not None:
         study.marked_page(page)
         plot.check_matplotlib()
     result, console = retraining.results(
-        [study.RECIPE], lambda _: shipped("choices"), study.train_choices
+        [study.RECIPE], lambda _: shipped_result("choices"), study.train_choices
     )
     retraining.show(console, study.choices_numbers(result).rich())
     if page is not None:
@@ -220,7 +220,7 @@ def ablation(
     """The data ablation: accuracy against the number of training images, as a figure."""
     from hnets import plot
     from hnets.studies import ablation as study
-    from hnets.studies.results_store import shipped
+    from hnets.studies.retrain import shipped_result
 
     retraining = _Retraining(train, seeds, changes, out, resume, device)
     retraining.check("--sizes", sizes)
@@ -233,7 +233,7 @@ def ablation(
         raise typer.BadParameter(error.message, param_hint="--sizes") from None
     retrain = partial(study.train_ablation, sizes=chosen)
     result, console = retraining.results(
-        study.METHODS.values(), lambda _: shipped("ablation"), retrain
+        study.METHODS.values(), lambda _: shipped_result("ablation"), retrain
     )
     make_folder(out)
     curves = study.ablation_curves(result)
@@ -307,10 +307,10 @@ def _write_results(page: Path | None, console: Console) -> None:
         return
     from hnets.plot import ablation_figure
     from hnets.studies.ablation import ablation_curves
-    from hnets.studies.results_page import FIGURE, results_page
-    from hnets.studies.results_store import shipped
+    from hnets.studies.retrain import shipped_result
+    from hnets.studies.tables import FIGURE, results_page
 
-    figure = ablation_figure(ablation_curves(shipped("ablation")))
+    figure = ablation_figure(ablation_curves(shipped_result("ablation")))
     _write(page, results_page(), figure, FIGURE, console)
 
 

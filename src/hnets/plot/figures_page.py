@@ -19,7 +19,7 @@ from hnets.studies import numbers as tables
 from hnets.studies.ablation import ablation_curves
 from hnets.studies.filters import COPY
 from hnets.studies.numbers import Numbers
-from hnets.studies.results_store import shipped
+from hnets.studies.retrain import shipped_result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -146,7 +146,7 @@ def exhibits(photo: Image.Image, digit: Image.Image, out: Path) -> Iterator[Exhi
         "Accuracy when there is less to learn from, on rotated MNIST. What need not be learned "
         "needs no images: the H-Net falls off last.",
         "hnets reproduce ablation",
-        plot.ablation_figure(ablation_curves(shipped("ablation"))),
+        plot.ablation_figure(ablation_curves(shipped_result("ablation"))),
     )
     costs = {name: cost(create_model(name), (1, 28, 28)) for name in ("hnet_mnist", "z2cnn")}
     rule = studies.measure_cost_rule(costs)

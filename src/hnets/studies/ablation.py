@@ -9,8 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from hnets.studies.numbers import Numbers
-from hnets.studies.results_store import StoredResult, shipped, write
-from hnets.studies.retrain import train_recipes
+from hnets.studies.retrain import StoredResult, shipped_result, train_recipes, write_study
 from hnets.train import Recipe, Team
 
 METHODS = {
@@ -49,27 +48,22 @@ def train_ablation(
         for size in sizes
     }
     results = train_recipes(wanted, seeds, out, team, resume, console)
-    some = next(iter(results.values()))
-    result = {
+    facts = {
         "sizes": list(sizes),
         "errors": {
             name: {str(size): results[f"{name}-{size}"]["summary"]["test"] for size in sizes}
             for name in recipes
         },
         "recipes": {name: recipe.to_dict() for name, recipe in recipes.items()},
-        "commit": some["commit"],
-        "versions": some["versions"],
     }
-    if team.leads:
-        write(result, "ablation", out)
-    return result
+    return write_study("ablation", facts, results, out, team)
 
 
 def ablation_curves(ablation: StoredResult) -> list[Curve]:
     """One curve per method, whose last point is the full training set of Table 1."""
     curves = []
     for method, name in METHODS.items():
-        full = shipped(name)
+        full = shipped_result(name)
         errors = {int(size): error for size, error in ablation["errors"][name].items()}
         errors[full["data"][full["recipe"]["data"]["train"]]["images"]] = full["summary"]["test"]
         sizes = sorted(errors)

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from hnets.errors import InputError
 from hnets.studies.numbers import Numbers
-from hnets.studies.results_store import StoredResult, write
-from hnets.studies.retrain import train_recipes
+from hnets.studies.retrain import StoredResult, train_recipes, write_study
 from hnets.train import Recipe, Team, mean_and_spread
 
 RECIPE = "rotmnist-r-choices"
@@ -107,18 +106,14 @@ def train_choices(
         if not choice.middle
     }
     results = train_recipes({MIDDLE_NAME: recipe, **changed}, seeds, out, team, resume, console)
-    result = {
+    facts = {
         "recipe": recipe.to_dict(),
         "choices": {
             name: {"parameters": result["parameters"], "test": result["summary"]["test"]}
             for name, result in results.items()
         },
-        "commit": results[MIDDLE_NAME]["commit"],
-        "versions": results[MIDDLE_NAME]["versions"],
     }
-    if team.leads:
-        write(result, "choices", out)
-    return result
+    return write_study("choices", facts, results, out, team)
 
 
 def measured_choices(result: StoredResult) -> dict[str, list[MeasuredChoice]]:

@@ -19,11 +19,9 @@ from hnets.models import load
 from hnets.models._hdsn import HDSN
 from hnets.models._weights import WEIGHTS
 from hnets.predict import EdgeDetector
-from hnets.studies import results_store as store
-from hnets.studies.results_store import StoredResult
-from hnets.studies.retrain import train_recipes
+from hnets.studies.retrain import StoredResult, train_recipes
 from hnets.train import Recipe, Team
-from hnets.train.result import summarise
+from hnets.train.result import summarise, write_json
 
 SUPPRESSIONS = ("none", "standard", "phase")
 """Ways to score: the maps as they are, suppressed as the literature does, and suppressed across the
@@ -73,7 +71,7 @@ def score_results(
                 seed["scores"] = _score(_load(folder), folder, device, thresholds, console)
             result["scores"] = _summary(result["seeds"])
             result["thresholds"] = thresholds
-            store.write(result, name, out)
+            write_json(result, out / f"{name}.json")
         scored[name] = result
     return scored
 

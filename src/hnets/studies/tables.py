@@ -1,13 +1,18 @@
-"""Tables of results beside published numbers: Table 1, Table 2, and what goes past the paper."""
+"""Tables of results beside published numbers, and the page of results that holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hnets.studies.ablation import ablation_curves, ablation_numbers
 from hnets.studies.numbers import Numbers
-from hnets.studies.results_store import StoredResult, read
+from hnets.studies.retrain import StoredResult, read_result, shipped_result
 from hnets.train import mean_and_spread
+from hnets.train.recipe import SHIPPED
+
+FIGURE = "images/ablation.png"
+"""The figure of the ablation, from the folder of the page of results."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class ResultTable:
 
     def shipped(self, names: Sequence[str] | None = None) -> dict[str, StoredResult]:
         """The results of these recipes, or of all, that come with the package."""
-        results = {name: read(name) for name in names or self.recipes}
+        results = {name: read_result(name) for name in names or self.recipes}
         return {name: result for name, result in results.items() if result is not None}
 
     def cells(self, row: PublishedRow, result: StoredResult | None) -> tuple[str, ...]:
@@ -197,3 +202,58 @@ BEYOND = ResultTable(
     write_measured=_error,
 )
 """Rotated MNIST past the paper: what others have published since, and the networks here."""
+
+
+def results_page() -> str:
+    """The page of the results that ship, as Markdown."""
+    digits, photographs, past = (table.shipped() for table in (TABLE1, TABLE2, BEYOND))
+    ablation = shipped_result("ablation")
+    seeds = next(iter(next(iter(ablation["errors"].values())).values()))["n"]
+    parts = [
+        "# Results",
+        "Written by `hnets reproduce table1 --page docs/results.md` from the results that the "
+        "trainings left in `src/hnets/studies/results/`, one file per recipe. `hnets reproduce "
+        "table1 --train`, `table2 --train` and `beyond --train` train every row again.",
+        "## Table 1: rotated MNIST",
+        TABLE1.note,
+        TABLE1.page(digits).markdown(),
+        "## Data ablation",
+        "Test accuracy in percent when only the first so many images of the training set are "
+        f"used, by the recipes of Table 1; {seeds} seeds each, the full set from Table 1.",
+        ablation_numbers(ablation_curves(ablation), spreads=True).markdown(),
+        f"![Accuracy and error against the number of training images]({FIGURE})",
+        "*Drawn by `hnets reproduce ablation`.* Left, as in the paper, each method's accuracy over "
+        "its own best; right, the error itself.",
+        "## Table 2: edges in photographs",
+        TABLE2.note,
+        TABLE2.page(photographs).markdown(),
+        "## Past the paper",
+        BEYOND.note,
+        BEYOND.page(past).markdown(),
+        "## How the numbers were made",
+        _provenance({**digits, **past}, "rotmnist-r"),
+        _provenance(photographs, "BSDS500"),
+    ]
+    for name in {**digits, **photographs, **past}:
+        text = (SHIPPED / f"{name}.toml").read_text(encoding="utf-8").strip()
+        parts += [f"### {name}", f"```toml\n{text}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _provenance(results: Mapping[str, StoredResult], data: str) -> str:
+    rows = []
+    hashes: dict[str, str] = {}
+    for name, result in results.items():
+        seconds = max(seed["seconds"] for seed in result["seeds"])
+        versions, changed = result["versions"], "+" if result["commit"].endswith("+") else ""
+        commit = f"{result['commit'][:10]}{changed}"
+        seeds, device, torch = str(len(result["seeds"])), versions["device"], versions["torch"]
+        rows.append((name, seeds, device, torch, commit, f"{seconds:,.0f}"))
+        hashes |= {split: facts["sha256"] for split, facts in result["data"].items()}
+    listed = ", ".join(f"{split} `{value[:16]}…`" for split, value in sorted(hashes.items()))
+    header = ("recipe", "seeds", "device", "torch", "commit", "seconds for all seeds")
+    return Numbers("", header, rows).markdown() + (
+        "\n\nRecipes that train side by side share a GPU, so a row's seconds are not the cost of "
+        "the row alone. A + stands behind a commit if files had been changed since. "
+        f"SHA-256 of {data}: {listed}."
+    )
