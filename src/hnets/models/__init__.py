@@ -8,10 +8,9 @@ from hnets.models._hnet_fourier import (
     hnet_fourier_tiny,
 )
 from hnets.models._hnet_mnist import HNetMNIST, hnet_mnist
-from hnets.models._p4cnn import P4CNN, P4CNNPooling, p4cnn, p4cnn_pooling
+from hnets.models._p4cnn import P4CNN, Z2CNN, P4CNNPooling, p4cnn, p4cnn_pooling, z2cnn
 from hnets.models._registry import create_model, list_models, load
 from hnets.models._weights import ModelConfig, model_card, save
-from hnets.models._z2cnn import Z2CNN, z2cnn
 
 __all__ = [
     "HDSN",

@@ -161,12 +161,9 @@ class _NormedGates(nn.Module):
 _Act = hnn.FourierAct | hnn.PolyAct | hnn.HBatchNorm2d | _NormedGates
 
 
-def _circle(width: int, orders: int) -> Streams:
-    return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in range(1, orders + 1))))
-
-
 def _nonlinearity(kind: Nonlinearity, width: int, orders: int, samples: int | None) -> _Act:
-    streams = _circle(width, orders)
+    circle = (Stream(0, width, real=True), *(Stream(k, width) for k in range(1, orders + 1)))
+    streams = Streams(circle)
     match kind:
         case "fourier":
             return hnn.FourierAct(streams, samples=samples, norm=True)

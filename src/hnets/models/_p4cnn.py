@@ -1,25 +1,102 @@
-"""Networks equivariant to rotations by 90°, which the paper compares with (Cohen, Welling, 2016).
+"""The networks of Cohen and Welling (2016), which the paper compares with.
 
-A feature map has each channel in four orientations, as a plain tensor ``(batch, 4·channels, height,
-width)``. The four of one channel are neighbours, so that a batch norm and a maximum over them are
-views. When the input is rotated by 90 degrees counter-clockwise, so is the map, and what was in
-orientation r is in orientation r + 1.
+One is plain, the others are equivariant to rotations by 90°. There a feature map has each channel
+in four orientations, as a plain tensor ``(batch, 4·channels, height, width)``, the four of one
+channel being neighbours. When the input is rotated by 90 degrees counter-clockwise, so is the map,
+and what was in orientation r is in orientation r + 1.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hnets import nn as hnn
 from hnets.models._registry import register
-from hnets.models._z2cnn import SevenLayers, has_bias
-from hnets.nn._base import image, whole
+from hnets.nn._base import image, probability, whole
 
-WIDTH = 10
-WIDTH_POOLED = 20
+SMALLEST = 28
+"""Pixels along a side that leave one position to the last layer."""
+
+
+class SevenLayers(nn.Module):
+    """Six 3×3 layers and a 4×4 one, without padding, in the form that the paper counts.
+
+    ReLU after each layer but the last, biases in 1, 3, 5 and 7, batch norm in 2, 4 and 6, max
+    pooling after 2 and dropout, if any, after the others. An image of 28×28 leaves one position; of
+    larger ones, the logits are means over the positions.
+
+    Args:
+        in_chans: channels of the images.
+        num_classes: classes of the images.
+        dropout: the probability.
+        width: channels of the layers.
+        conv: a convolution from its layer's number, channels into it and out of it, kernel size,
+            and whether it has a bias.
+        norm: a batch norm from its channels.
+    """
+
+    def __init__(
+        self,
+        in_chans: int,
+        num_classes: int,
+        dropout: float,
+        width: int,
+        conv: Callable[[int, int, int, int, bool], nn.Module],
+        norm: Callable[[int], nn.Module],
+    ) -> None:
+        super().__init__()
+        self.in_chans = whole(in_chans, "in_chans")
+        self.num_classes = whole(num_classes, "num_classes")
+        dropout = probability(dropout, "dropout")
+        layers = []
+        for number in range(1, 7):
+            bias = number % 2 == 1  # the others have a batch norm, which shifts
+            layer = nn.Sequential(conv(number, in_chans if number == 1 else width, width, 3, bias))
+            if not bias:
+                layer.append(norm(width))
+            layer.append(nn.ReLU())
+            if number == 2:
+                layer.append(nn.MaxPool2d(2))
+            elif dropout:
+                layer.append(nn.Dropout(dropout))
+            layers.append(layer)
+        layers.append(nn.Sequential(conv(7, width, num_classes, 4, True), hnn.GlobalMean()))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
+        who = type(self).__name__
+        image(x, who)
+        if x.shape[1] != self.in_chans or x.shape[2] < SMALLEST or x.shape[3] < SMALLEST:
+            raise ValueError(
+                f"{who} expects images (batch, {self.in_chans}, height, width) of at least "
+                f"{SMALLEST}×{SMALLEST} pixels, got {tuple(x.shape)}"
+            )
+        logits: Tensor = self.layers(x)
+        return logits
+
+
+class Z2CNN(SevenLayers):
+    """The plain CNN of the paper's Table 1: seven layers, of 20 maps each.
+
+    >>> sum(p.numel() for p in Z2CNN().parameters())     # as the paper counts them
+    21570
+    """
+
+    def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
+        super().__init__(in_chans, num_classes, dropout, 20, _plain_conv, nn.BatchNorm2d)
+
+
+def _plain_conv(_: int, into: int, out: int, size: int, bias: bool) -> nn.Conv2d:
+    conv = nn.Conv2d(into, out, size, bias=bias)
+    nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
+    if conv.bias is not None:
+        nn.init.zeros_(conv.bias)
+    return conv
 
 
 def p4_kernel(weight: Tensor) -> Tensor:
@@ -74,7 +151,6 @@ class P4Conv2d(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw filters that keep the scale of activations through a ReLU (He et al., 2015)."""
-        # What is added up is a filter's channels, orientations and pixels: dimensions 1 to 3.
         nn.init.kaiming_normal_(self.weight, nonlinearity="relu")
         if self.bias is not None:
             nn.init.zeros_(self.bias)
@@ -125,16 +201,10 @@ class P4CNN(SevenLayers):
     """
 
     def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
-        in_chans, num_classes = whole(in_chans, "in_chans"), whole(num_classes, "num_classes")
-        body = [
-            P4Conv2d(
-                in_chans if number == 1 else WIDTH, WIDTH, 3, has_bias(number), lift=number == 1
-            )
-            for number in range(1, 7)
-        ]
-        last = P4Conv2d(WIDTH, num_classes, 4, pool=True)
-        norm = partial(P4BatchNorm2d, WIDTH)
-        super().__init__(in_chans, num_classes, [*body, last], norm, dropout)
+        def conv(number: int, into: int, out: int, size: int, bias: bool) -> P4Conv2d:
+            return P4Conv2d(into, out, size, bias, lift=number == 1, pool=number == 7)
+
+        super().__init__(in_chans, num_classes, dropout, 10, conv, P4BatchNorm2d)
 
 
 class P4CNNPooling(SevenLayers):
@@ -148,18 +218,12 @@ class P4CNNPooling(SevenLayers):
     """
 
     def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
-        in_chans, num_classes = whole(in_chans, "in_chans"), whole(num_classes, "num_classes")
-        body = [
-            P4Conv2d(
-                in_chans if number == 1 else WIDTH_POOLED, WIDTH_POOLED, 3, has_bias(number),
-                lift=True, pool=True,
-            )
-            for number in range(1, 7)
-        ]  # fmt: skip
-        last = P4Conv2d(WIDTH_POOLED, num_classes, 4, lift=True, pool=True)
-        norm = partial(nn.BatchNorm2d, WIDTH_POOLED)
-        super().__init__(in_chans, num_classes, [*body, last], norm, dropout)
+        def conv(_: int, into: int, out: int, size: int, bias: bool) -> P4Conv2d:
+            return P4Conv2d(into, out, size, bias, lift=True, pool=True)
+
+        super().__init__(in_chans, num_classes, dropout, 20, conv, nn.BatchNorm2d)
 
 
+z2cnn = register("z2cnn", Z2CNN)
 p4cnn = register("p4cnn", P4CNN)
 p4cnn_pooling = register("p4cnn_pooling", P4CNNPooling)

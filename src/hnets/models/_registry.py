@@ -96,8 +96,11 @@ def load(source: str | os.PathLike[str]) -> nn.Module:
             `save` wrote; or a folder that `hnets train` wrote, such as ``runs/mine/seed-1``, or
             ``runs/mine`` if it has one seed.
     """
-    if isinstance(source, str) and (source in shipped() or _is_name(source)):
-        return create_model(source, pretrained=True).eval()
+    path = Path(source)
+    # A bare name of no file can only be that of a model, known or not.
+    bare = path.name == source and path.suffix != ".safetensors" and not path.exists()
+    if source in shipped() or bare:
+        return create_model(path.name, pretrained=True).eval()
     weights = read(find(source))
     try:
         model = create_model(weights.config.name, **weights.config.options)
@@ -105,9 +108,3 @@ def load(source: str | os.PathLike[str]) -> nn.Module:
         raise InputError(f"{weights.path} holds no network of this hnets: {error}") from None
     fill(model, weights)
     return model.eval()
-
-
-def _is_name(source: str) -> bool:
-    """Whether a text can only be the name of a model, known or not."""
-    path = Path(source)
-    return path.name == source and path.suffix != ".safetensors" and not path.exists()

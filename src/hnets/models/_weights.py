@@ -84,24 +84,18 @@ def save(
     with replacing(path) as part:
         part.write_bytes(content)
         if card is not None:
+            whole = {
+                "model": config.name,
+                "tag": path.stem.partition(".")[2],
+                "parameters": sum(p.numel() for p in model.parameters()),
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "options": config.options,
+                **{key: card[key] for key in TRAINED},
+            }
+            text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False, default=int)
             with replacing(path.with_suffix(".json")) as part_of_card:
-                text = _card_text(model, config, path.stem.partition(".")[2], content, card)
-                part_of_card.write_text(text, encoding="utf-8")
+                part_of_card.write_text(text + "\n", encoding="utf-8")
     return path
-
-
-def _card_text(
-    model: nn.Module, config: ModelConfig, tag: str, content: bytes, card: Mapping[str, Any]
-) -> str:
-    whole = {
-        "model": config.name,
-        "tag": tag,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "options": config.options,
-        **{key: card[key] for key in TRAINED},
-    }
-    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False, default=int) + "\n"
 
 
 def shipped() -> list[str]:
@@ -122,19 +116,18 @@ def model_card(name: str) -> dict[str, Any]:
         raise InputError(f"there are no trained weights for {name}; models that have some: {names}")
     path = FOLDER / f"{name}.json"
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         described = ".".join(filter(None, (card["model"], card["tag"])))
-        complete = isinstance(card["sha256"], str)
+        if not isinstance(card["sha256"], str):
+            raise TypeError("a SHA-256 is text")
     except (ValueError, KeyError, TypeError):
-        complete = False
-    if not complete:
-        raise InputError(f"{path} is damaged: it describes no weights; install hnets again")
+        message = f"{path} is damaged: it describes no weights; install hnets again"
+        raise InputError(message) from None
     if described != name:
         raise InputError(
             f"{path} should describe the weights of {name}, but describes those of {described}"
         )
-    whole: dict[str, Any] = card
-    return whole
+    return card
 
 
 def find(source: str | os.PathLike[str]) -> Path:
