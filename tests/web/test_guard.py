@@ -1,6 +1,7 @@
-"""The bodies of requests: read, or refused, within their limits."""
+"""The bodies of requests and the jobs they start: accepted, or refused, within their limits."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -49,3 +50,17 @@ def test_a_body_that_is_refused_releases_its_memory(
         asyncio.run(read(request_))
     assert caught.value.status_code == status
     assert asyncio.run(read(sent(b"7 bytes"))) == b"7 bytes"
+
+
+def test_jobs_that_take_too_long_and_too_many_jobs_are_refused() -> None:
+    worker = guard.Worker(places=1, seconds=0.05)
+
+    async def run_two() -> None:
+        await asyncio.gather(worker.run(time.sleep, 0.02), worker.run(time.sleep, 0.0))
+
+    with pytest.raises(HTTPException, match="the server is busy"):
+        asyncio.run(run_two())
+    with pytest.raises(HTTPException, match="took too long") as caught:
+        asyncio.run(worker.run(time.sleep, 0.3))
+    assert (caught.value.status_code, caught.value.headers) == (503, {"Retry-After": "1"})
+    worker.close()

@@ -49,12 +49,12 @@ class EdgeNetwork(nn.Module):
         nn.init.constant_(self.fusion.weight, 1 / len(widths))
 
     def read(self, stage: int, maps: Tensor) -> Tensor:
-        """The real numbers of a stage's maps that its side output weighs."""
-        raise NotImplementedError
+        """The real numbers of a stage's maps that its side output weighs: here, all of them."""
+        return maps
 
     def halve(self, maps: Tensor) -> Tensor:
-        """Maps at half the resolution."""
-        raise NotImplementedError
+        """Maps at half the resolution: here, means."""
+        return F.halve2d(maps)
 
     def forward_features(self, x: Tensor) -> list[Tensor]:
         """The maps of every stage, of images as `pad_to_halve` leaves them."""
@@ -143,10 +143,6 @@ class HDSN(EdgeNetwork):
         lengths: Tensor = self.magnitudes[stage](maps)
         return lengths
 
-    def halve(self, maps: Tensor) -> Tensor:
-        """Means."""
-        return F.halve2d(maps)
-
 
 class HED(EdgeNetwork):
     """Holistically-nested edge detection (Xie and Tu, 2015) with two convolutions per stage.
@@ -179,10 +175,6 @@ class HED(EdgeNetwork):
         if x.device.type == "cuda":  # in the order that cuDNN's fastest kernels and norms take
             x = x.contiguous(memory_format=torch.channels_last)
         return super().forward_features(x)
-
-    def read(self, stage: int, maps: Tensor) -> Tensor:
-        """The maps themselves."""
-        return maps
 
     def halve(self, maps: Tensor) -> Tensor:
         """Maxima."""

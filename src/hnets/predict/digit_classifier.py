@@ -105,7 +105,10 @@ class DigitClassifier:
         weights: nn.Module | str | os.PathLike[str] = DEFAULT,
         device: torch.device | str = "cpu",
     ) -> None:
-        network = weights if isinstance(weights, nn.Module) else _digit_network(weights)
+        network = weights if isinstance(weights, nn.Module) else load(weights)
+        if network is not weights and (network.in_chans != 1 or network.num_classes != 10):
+            message = f"expected a network that reads digits, such as {DEFAULT}, got {weights}"
+            raise InputError(message)
         self.device = usable(device)
         self.model = freeze(network).to(self.device)
 
@@ -138,10 +141,3 @@ class DigitClassifier:
             parts = [self.model(part.to(self.device)).softmax(1) for part in x.split(256)]
         probabilities: Floats = torch.cat(parts).cpu().numpy()
         return probabilities
-
-
-def _digit_network(weights: str | os.PathLike[str]) -> nn.Module:
-    network = load(weights)
-    if network.in_chans != 1 or network.num_classes != 10:
-        raise InputError(f"expected a network that reads digits, such as {DEFAULT}, got {weights}")
-    return network

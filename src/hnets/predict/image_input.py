@@ -56,22 +56,19 @@ def _in_range(values: NDArray[Any], name: str) -> NDArray[Any]:
         return values
     if kind in _WHOLE:
         return values.astype(np.float32) / np.float32(_WHOLE[kind])
-    low, high = (values.min(), values.max()) if values.dtype.kind in "iuf" else (0, np.nan)
+    wanted = f"{name} should hold uint8, uint16, or floating point from 0 to 1"
+    if values.dtype.kind not in "iuf":
+        raise ImageError(f"{wanted}, got {kind}; convert it first")
+    low, high = values.min(), values.max()
     if values.dtype.kind == "f" and low >= -_SLACK and high <= 1 + _SLACK:  # false of NaN
         return np.clip(values.astype(np.float32, copy=False), 0, 1)
-    limits = f" from {low} to {high}" if values.dtype.kind in "iuf" else ""
-    raise ImageError(
-        f"{name} should hold uint8, uint16, or floating point from 0 to 1, got {kind}{limits}; "
-        f"{_advice(values, low, high)}"
-    )
-
-
-def _advice(values: NDArray[Any], low: Any, high: Any) -> str:
     if np.isnan(high):
-        return "replace the NaN in it" if values.dtype.kind == "f" else "convert it first"
-    if low >= 0 and high <= 255:
-        return "if white is 255, use image.astype(numpy.uint8)"
-    return "scale it first: black is 0, and white is 1"
+        advice = "replace the NaN in it"
+    elif low >= 0 and high <= 255:
+        advice = "if white is 255, use image.astype(numpy.uint8)"
+    else:
+        advice = "scale it first: black is 0, and white is 1"
+    raise ImageError(f"{wanted}, got {kind} from {low} to {high}; {advice}")
 
 
 def _floats(values: NDArray[Any]) -> Floats:

@@ -49,9 +49,6 @@ class OrientationReader:
 
     The z of neighbours are averaged: in the middle of a thin bar, which is its own rotation by
     180°, all fields of order 1 are zero; on its two flanks they are not, and agree.
-
-    Args:
-        network: an H-DSN, frozen or not.
     """
 
     def __init__(self, network: EdgeNetwork) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,14 +26,11 @@ AT_ONCE = 2**21
 """Pixels that a network is given at once."""
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """What a network needs to see for its output at a tile."""
 
-    margin: int
-    """Pixels beyond the tile."""
-    halvings: int
-    """How often it halves the resolution."""
+    margin: int  # pixels beyond the tile
+    halvings: int  # how often it halves the resolution
     device: torch.device
 
     @property
@@ -68,18 +64,14 @@ def predict_tiled(
 ) -> NDArray[np.float32]:
     """The network's output for an image, as a mean over scales: ``(maps, height, width)``.
 
-    Args:
-        network: from ``(1, 3, h, w)`` to maps ``(1, n, h, w)``.
-        finish: from means of its maps to the maps that are wanted, pixel by pixel.
-        image: ``(height, width, 3)``, uint8, or float32 from 0 to 1.
-        scales: that the image is resized to for the network.
-        view: what the network needs to see.
+    The network takes ``(1, 3, h, w)`` to maps ``(1, n, h, w)``, and ``finish`` their means to the
+    maps that are wanted, pixel by pixel. The image ``(height, width, 3)`` is as `rgb` gives it.
     """
     height, width = image.shape[:2]
     output: NDArray[np.float32] | None = None
     for rows, columns in split(height, width, view.margin + view.step, max(1, *scales)):
-        total = sum(_at_scale(network, image, rows, columns, scale, view) for scale in scales)
-        assert isinstance(total, Tensor)
+        outputs = (_at_scale(network, image, rows, columns, scale, view) for scale in scales)
+        total = sum(outputs, start=torch.zeros((), device=view.device))
         part = finish((total / len(scales)).cpu().numpy())
         if output is None:  # the number of maps is known now
             output = np.empty((len(part), height, width), np.float32)
@@ -123,26 +115,19 @@ def _at_scale(
     x = torch.from_numpy(np.array(part)).to(view.device).permute(2, 0, 1)
     x = x.float() / 255 if part.dtype == np.uint8 else x
     x = _resampled(x, down.resize, across.resize)
-    x = tf.pad(x[None], (across.before, across.after, down.before, down.after), mode="replicate")
+    x = tf.pad(x[None], (*across.pad, *down.pad), mode="replicate")
     maps = network(x)[0][:, down.output][:, :, across.output]
     return _resampled(maps, down.back, across.back)
 
 
-@dataclass(frozen=True)
-class _Window:
+class _Window(NamedTuple):
     """What is read, resized, padded and computed along one axis, for one tile of the output."""
 
-    read: range
-    """Pixels of the image."""
-    resize: Tensor | None
-    """Their weights in the resized pixels, ``(resized, read)``; None at scale 1."""
-    before: int
-    """How often the first resized pixel is repeated before it."""
-    after: int
-    output: slice
-    """Which of the padded pixels the tile needs."""
-    back: Tensor | None
-    """Their weights in the tile, ``(tile, output)``; None at scale 1."""
+    read: range  # pixels of the image
+    resize: Tensor | None  # their weights in the resized pixels, (resized, read); None at scale 1
+    pad: tuple[int, int]  # how often the first and the last resized pixel are repeated
+    output: slice  # which of the padded pixels the tile needs
+    back: Tensor | None  # their weights in the tile, (tile, output); None at scale 1
 
 
 def _window(tile: range, length: int, scale: float, view: View) -> _Window:
@@ -158,8 +143,7 @@ def _window(tile: range, length: int, scale: float, view: View) -> _Window:
     return _Window(
         read,
         None if same else _weights(inside, read, 1 / ratio, view.device),
-        inside.start - start,
-        stop - inside.stop,
+        (inside.start - start, stop - inside.stop),
         slice(needed.start - start, needed.stop - start),
         None if same else _weights(tile, needed, ratio, view.device),
     )

@@ -15,6 +15,7 @@ from PIL import Image
 from hnets.data.image_file import centre_crop
 from hnets.functional import rotate_pixels
 from hnets.predict import EdgeDetector, suppress_edges
+from hnets.predict.image_input import Floats
 from hnets.predict.rendering import edges_image, orientation_image, overlay_image
 from hnets.web.payloads import base64_png, uploaded
 
@@ -24,8 +25,6 @@ SIDE = 192
 """Side of the disc that is rotated, small enough to follow a slider."""
 RIM = 0.86
 """Radius, in half sides, within which edges are compared: outside, the disc fades to grey."""
-
-Floats = NDArray[np.float32]
 
 
 class EdgeViews:

@@ -1,4 +1,4 @@
-"""Which requests are accepted, and how much of their bodies is read.
+"""Which requests are accepted, how much of their bodies is read, and how many are computed.
 
 A page on the internet can send requests to a server on the user's own machine, and can use a host
 name that resolves to it. Neither must give it access: the server accepts its own host names and its
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from fastapi import HTTPException, Request
@@ -26,7 +27,10 @@ MOST_BYTES = 2**28
 DRAINED = 8
 """A body that is too large is read up to this many times its limit: a client that is disconnected
 while it sends sees a broken connection instead of the reason."""
-
+PLACES = 32
+"""Requests that may wait or be computed."""
+SECONDS = 30.0
+"""How long a request waits for its result."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -39,14 +43,13 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+R = TypeVar("R")
 
 
 class Guard:
     """Middleware that checks host and origin of every request, and adds `HEADERS` to responses.
 
-    Args:
-        app: the application that is guarded.
-        name: the host that the user had the server bind to.
+    ``name`` is the host that the user had the server bind to.
     """
 
     def __init__(self, app: Any, name: str = "localhost") -> None:
@@ -146,3 +149,31 @@ class Bodies:
             raise HTTPException(400, "the connection was closed before the image arrived") from None
         finally:
             self._left += len(body)
+
+
+class Worker:
+    """Runs one job after the other in a thread, and refuses more than it can finish soon.
+
+    A network uses all cores already: two at once would each take twice as long.
+    """
+
+    def __init__(self, places: int = PLACES, seconds: float = SECONDS) -> None:
+        self._places, self._seconds = places, seconds
+        self._thread = ThreadPoolExecutor(1, "hnets-demo")
+
+    async def run(self, job: Callable[..., R], *args: object) -> R:
+        """The result of a job in the thread; after the time limit it is no longer awaited."""
+        if not self._places:
+            raise unavailable("the server is busy; wait a second and try again")
+        self._places -= 1
+        try:
+            future = asyncio.wrap_future(self._thread.submit(job, *args))
+            return await asyncio.wait_for(future, self._seconds)
+        except TimeoutError:
+            raise unavailable("this took too long; try again, or give a smaller image") from None
+        finally:
+            self._places += 1
+
+    def close(self) -> None:
+        """Drop the jobs that have not started."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

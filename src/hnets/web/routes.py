@@ -17,9 +17,8 @@ import hnets
 from hnets.errors import InputError
 from hnets.web.digit_views import LAYERS, DigitViews
 from hnets.web.edge_views import EdgeViews
-from hnets.web.guard import Bodies, Guard
+from hnets.web.guard import Bodies, Guard, Worker
 from hnets.web.payloads import sample
-from hnets.web.worker import Worker
 
 IMAGE = 12 * 2**20
 """The most bytes of an image."""
