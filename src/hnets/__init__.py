@@ -63,11 +63,10 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is first used: the command refuses bad input before torch is loaded."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = next((module for module, names in _MODULES.items() if name in names), None)
-    if home is None:
-        return importlib.import_module(f"hnets.{name}")
-    value = globals()[name] = getattr(importlib.import_module(f"hnets.{home}"), name)
-    return value
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"hnets.{module}"), name)
+    return importlib.import_module(f"hnets.{name}")
 
 
 def __dir__() -> list[str]:

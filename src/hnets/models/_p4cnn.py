@@ -119,13 +119,8 @@ class P4Conv2d(nn.Module):
     >>> P4Conv2d(3, 10, 3, lift=True)(torch.randn(2, 3, 12, 12)).shape
     torch.Size([2, 40, 10, 10])
 
-    Args:
-        in_channels: channels of the input, each in four orientations unless ``lift``.
-        out_channels: channels of the output, each in four orientations unless ``pool``.
-        kernel_size: pixels along a side.
-        bias: whether to add a value to each output channel.
-        lift: the input is an image, without orientations.
-        pool: of the four orientations of the output, keep the maximum.
+    With ``lift`` the input is an image, without orientations; with ``pool`` the output keeps the
+    maximum of its four. A bias is one value per output channel.
     """
 
     def __init__(
@@ -139,10 +134,8 @@ class P4Conv2d(nn.Module):
         pool: bool = False,
     ) -> None:
         super().__init__()
-        self.in_channels = whole(in_channels, "in_channels")
-        self.out_channels = whole(out_channels, "out_channels")
-        self.kernel_size = whole(kernel_size, "kernel_size")
-        self.orientations, self.pool = 1 if lift else 4, pool
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.orientations, self.pool = kernel_size, 1 if lift else 4, pool
         # Four dimensions, as memory formats want them of every convolution.
         shape = (out_channels, in_channels * self.orientations, kernel_size, kernel_size)
         self.weight = nn.Parameter(torch.empty(shape))
@@ -157,12 +150,6 @@ class P4Conv2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels · orientations, height, width)``."""
-        image(x, "P4Conv2d")
-        if x.shape[1] != self.in_channels * self.orientations:
-            raise ValueError(
-                f"P4Conv2d expects {self.in_channels}·{self.orientations} channels, "
-                f"got an input of shape {tuple(x.shape)}"
-            )
         kernel = p4_kernel(self.weight.unflatten(1, (self.in_channels, self.orientations)))
         bias = None if self.bias is None else self.bias.repeat_interleave(4)
         y = F.conv2d(x, kernel, bias)

@@ -17,14 +17,10 @@ if TYPE_CHECKING:
     from hnets.predict.ink import as_digit
 
 _MODULES = {
-    "DigitClassifier": "digit_classifier",
-    "DigitPrediction": "digit_classifier",
-    "EdgeDetector": "edge_detector",
-    "EdgeWriter": "batch",
-    "OrientedEdges": "edge_detector",
-    "RotatedPredictions": "digit_classifier",
-    "as_digit": "ink",
-    "suppress_edges": "edge_detector",
+    "batch": ("EdgeWriter",),
+    "digit_classifier": ("DigitClassifier", "DigitPrediction", "RotatedPredictions"),
+    "edge_detector": ("EdgeDetector", "OrientedEdges", "suppress_edges"),
+    "ink": ("as_digit",),
 }
 SCALES = (0.1, 4.0)
 """The smallest and the largest scale that an image can be resized to."""
@@ -42,6 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

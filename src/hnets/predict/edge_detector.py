@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
+from hnets.metrics.suppression import suppress
 from hnets.models import EdgeNetwork, load
 from hnets.predict import SCALES
 from hnets.predict.image_input import Floats, ImageLike, rgb
@@ -177,8 +178,6 @@ def suppress_edges(
         angle: ``(height, width)``, the direction of the edge as `EdgeDetector` gives it.
         variant: a name in `hnets.metrics.suppression.VARIANTS`.
     """
-    from hnets.metrics.suppression import suppress
-
     height, width = strength.shape
     lines = np.array(strength, dtype=np.float32)
     if min(height, width) < 2:  # nothing lies across

@@ -98,7 +98,11 @@ def _grey(image: ImageLike, name: str) -> Floats:
 
 def _ink_on_paper(grey: Floats) -> Floats | None:
     """From 0 where there is paper to 1 where there is ink; None where there is only paper."""
-    contrast = _contrast(grey)
+    paper = _paper(grey)
+    contrast: Floats = grey - paper
+    # Ink is what is far from the paper, on either side of it.
+    if float((contrast * np.abs(contrast)).sum()) < 0:
+        contrast /= -np.maximum(paper, 0.05)  # dark ink absorbs a share of the light
     # A standard deviation, of the lowest third: ink is at most the other two.
     noise = 2.6 * float(np.percentile(np.abs(contrast), 30))
     highest = np.percentile(contrast, 99.9)  # but for a few pixels that are noise
@@ -108,16 +112,6 @@ def _ink_on_paper(grey: Floats) -> Floats | None:
         return None
     floor = min(3 * noise, level / 3)
     return np.clip((contrast - np.float32(floor)) / np.float32(level - floor), 0, 1)
-
-
-def _contrast(grey: Floats) -> Floats:
-    """How far each pixel is from the paper, towards the ink."""
-    paper = _paper(grey)
-    difference: Floats = grey - paper
-    # Ink is what is far from the paper, on either side of it.
-    if float((difference * np.abs(difference)).sum()) < 0:
-        difference /= -np.maximum(paper, 0.05)  # dark ink absorbs a share of the light
-    return difference
 
 
 def _paper(grey: Floats) -> Floats:

@@ -1,5 +1,7 @@
 // Requests to the server: one at a time, and of those that wait only the latest.
 
+export const $ = (id) => document.getElementById(id);
+
 // A failed request, with a message for the user.
 export class RequestError extends Error {}
 

@@ -1,9 +1,7 @@
 // The turntable: draw on the disc, rotate the ring, and see the predictions of two networks.
-import { bytes, latest, post, report } from "./api.js";
+import { $, bytes, latest, post, report } from "./api.js";
 import * as pad from "./pad.js";
 import { paintArrows, paintGrey, paintMap, sharp, unpack } from "./paint.js";
-
-const $ = (id) => document.getElementById(id);
 
 let angle = 0, drawing = null, round = null, spinning = 0;
 const followers = [];

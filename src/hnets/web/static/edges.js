@@ -1,7 +1,6 @@
 // Drop an image: its edges, and how well edge detection commutes with rotation.
-import { RequestError, get, latest, post } from "./api.js";
+import { $, RequestError, bytes, get, latest, post } from "./api.js";
 
-const $ = (id) => document.getElementById(id);
 let file = null, images = null, disc = null, limit = 0, name = "";
 
 function state(text, kind = "") {
@@ -17,10 +16,7 @@ function fail(error) {
 }
 
 const source = (text) => `data:image/png;base64,${text}`;
-
-function blob(text) {
-  return new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], { type: "image/png" });
-}
+const blob = (text) => new Blob([bytes(text, Uint8Array)], { type: "image/png" });
 
 async function detect(chosen, filename) {
   state("Detecting edges …", "busy");

@@ -1,9 +1,8 @@
 // Look inside: all maps of a stream, the filters that lead to it, and a histogram of phases.
-import { get, latest, post, report } from "./api.js";
+import { $, get, latest, post, report } from "./api.js";
 import { css, paintMap, sharp, unpack } from "./paint.js";
 import { current, follow } from "./digits.js";
 
-const $ = (id) => document.getElementById(id);
 const layer = () => Number($("layer").value);
 const order = () => Number(document.querySelector("[name=order]:checked").value);
 

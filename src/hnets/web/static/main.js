@@ -1,11 +1,10 @@
 // Starts the parts of the page.
-import { get, report } from "./api.js";
+import { $, get, report } from "./api.js";
 import { paintWheel } from "./paint.js";
 import * as digits from "./digits.js";
 import * as edges from "./edges.js";
 import * as inside from "./inside.js";
 
-const $ = (id) => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function repaint() {

@@ -1,8 +1,8 @@
 // The disc to draw on: strokes, upright, shown at the angle of the dial.
+import { $ } from "./api.js";
 import { sharp } from "./paint.js";
 import { SAMPLES } from "./samples.js";
 
-const $ = (id) => document.getElementById(id);
 const STROKE = 0.092, SENT = 224;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -74,7 +74,7 @@ export function start(onChange, onBegin) {
     if (event.button) return;
     event.preventDefault();
     onBegin();
-    stopPen();
+    cancelAnimationFrame(pending);
     pad.setPointerCapture(event.pointerId);
     if (sample) strokes = [];  // drawing on a sample starts a new digit
     sample = false;
@@ -97,13 +97,9 @@ export function start(onChange, onBegin) {
   }
 }
 
-function stopPen() {
-  cancelAnimationFrame(pending);
-}
-
 // Draws a sample stroke by stroke, or at once if the user prefers reduced motion.
 export function choose(digit) {
-  stopPen();
+  cancelAnimationFrame(pending);
   sample = true;
   const whole = SAMPLES[digit], total = whole.reduce((sum, s) => sum + s.length, 0);
   const finish = () => {
@@ -127,7 +123,7 @@ export function choose(digit) {
 }
 
 export function clear() {
-  stopPen();
+  cancelAnimationFrame(pending);
   strokes = [];
   changed();
 }

@@ -56,29 +56,27 @@ export function unpack(sent) {
 
 const small = document.createElement("canvas");
 
-export function paintMap(context, map, x, y, side, smooth = true) {
-  small.width = map.width;
-  small.height = map.height;
-  const inner = small.getContext("2d"), pixels = inner.createImageData(map.width, map.height);
-  for (let i = 0; i < map.re.length; i++) {
-    const [r, g, b] = colour(map.re[i], map.im[i]);
-    pixels.data.set([r, g, b, 255], 4 * i);
-  }
+// Draws rows of colours, `width` of them each, as a square.
+function enlarge(context, colours, width, x, y, side, smooth) {
+  small.width = width;
+  small.height = colours.length / width;
+  const inner = small.getContext("2d"), pixels = inner.createImageData(width, small.height);
+  colours.forEach((colour, i) => pixels.data.set([...colour, 255], 4 * i));
   inner.putImageData(pixels, 0, 0);
   context.imageSmoothingEnabled = smooth;
   context.imageSmoothingQuality = "high";
   context.drawImage(small, x, y, side, side);
 }
 
+export function paintMap(context, map, x, y, side, smooth = true) {
+  const colours = Array.from(map.re, (re, i) => colour(re, map.im[i]));
+  enlarge(context, colours, map.width, x, y, side, smooth);
+}
+
 // Values from 0 to 255, as squares of grey.
 export function paintGrey(canvas, values, count) {
   const [context, side] = sharp(canvas);
-  small.width = small.height = count;
-  const inner = small.getContext("2d"), pixels = inner.createImageData(count, count);
-  values.forEach((v, i) => pixels.data.set([v, v, v, 255], 4 * i));
-  inner.putImageData(pixels, 0, 0);
-  context.imageSmoothingEnabled = false;
-  context.drawImage(small, 0, 0, side, side);
+  enlarge(context, Array.from(values, (v) => [v, v, v]), count, 0, 0, side, false);
 }
 
 function arrow(context, x, y, angle, length, width) {
