@@ -26,8 +26,8 @@ class SevenLayers(nn.Module):
     """Six 3×3 layers and a 4×4 one, without padding, in the form that the paper counts.
 
     ReLU after each layer but the last, biases in 1, 3, 5 and 7, batch norm in 2, 4 and 6, max
-    pooling after 2 and dropout, if any, after the others. An image of 28×28 leaves one position; of
-    larger ones, the logits are means over the positions.
+    pooling after 2 and dropout, if any, after 1, 3, 4, 5 and 6. An image of 28×28 leaves one
+    position; of larger ones, the logits are means over the positions.
 
     Args:
         in_chans: channels of the images.
