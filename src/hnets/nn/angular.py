@@ -77,8 +77,6 @@ class FourierAct(_Circle):
             up to a multiple of four, so that rotations by 90 degrees are exact.
         norm: normalise the values before the function, as `AngularNorm2d` does.
         sync: take its statistics over all processes under distributed training, on any backend.
-        device: where the parameters are made.
-        dtype: type of the parameters.
     """
 
     def __init__(
@@ -110,13 +108,7 @@ class FourierAct(_Circle):
         if norm is None:
             return F.fourier_relu(x, None, None, self.synthesis)
         return F.batch_fourier_relu(
-            x,
-            *norm.values,
-            self.synthesis,
-            norm.training,
-            norm.momentum,
-            norm.eps,
-            norm.group,
+            x, *norm.values, self.synthesis, norm.training, norm.momentum, norm.eps, norm.group
         )
 
 
@@ -135,8 +127,6 @@ class PolyAct(_Circle):
         norm: normalise f first, as `AngularNorm2d` does. Squares of squares grow fast, so deep
             networks need it.
         sync: take its statistics over all processes under distributed training, on any backend.
-        device: where the parameters are made.
-        dtype: type of the parameters.
     """
 
     def __init__(

@@ -57,8 +57,6 @@ class HConv2d(nn.Module):
         combine: how responses that converge on an output stream are combined: their ``"sum"`` (the
             paper), a ``"stack"`` (the attribute ``out_streams`` then has one copy of the outputs
             per input stream), or the one of largest magnitude (``"max"``).
-        device: where the parameters are made.
-        dtype: type of the parameters.
     """
 
     def __init__(

@@ -79,8 +79,6 @@ class HBatchNorm2d(_BatchNorm):
         momentum: how far the running statistics move towards those of each batch.
         sync: take the statistics over all processes under distributed training, on any backend.
         magnitude_eps: added to |z|² before it is divided by.
-        device: where the parameters are made.
-        dtype: type of the parameters.
     """
 
     def __init__(

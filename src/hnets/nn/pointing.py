@@ -25,11 +25,6 @@ class PointingBias(StreamModule):
 
     `hnets.testing.assert_equivariant` gives one input: test a module around it that takes the
     image and computes the direction itself, as `hnets.models.HNetFourier` does.
-
-    Args:
-        streams: layout of the maps it is added to.
-        device: where the parameters are made.
-        dtype: type of the parameters.
     """
 
     def __init__(

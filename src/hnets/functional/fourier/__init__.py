@@ -110,11 +110,10 @@ def angular_norm(
     group: torch.distributed.ProcessGroup | None = None,
 ) -> Tensor:
     """``BN(f)`` as in `batch_fourier_relu`, with no nonlinearity after it."""
-    if not training or (x.numel() == 0 and group is None):
-        folded = fold_batch_norm(running_mean, running_var, weight, bias, eps)
-        return reference.angular_scale(x, *folded)
-    expect_several(x, group)
-    mean, var, count = reference.angular_moments(x, len(weight), group)
-    folded = fold_batch_norm(mean.to(weight.dtype), var.to(weight.dtype), weight, bias, eps)
-    follow(running_mean, running_var, mean, var, count, momentum)
-    return reference.angular_scale(x, *folded)
+    mean, var = running_mean, running_var
+    if training and (x.numel() > 0 or group is not None):
+        expect_several(x, group)
+        mean, var, count = reference.angular_moments(x, len(weight), group)
+        follow(running_mean, running_var, mean, var, count, momentum)
+        mean, var = mean.to(weight.dtype), var.to(weight.dtype)
+    return reference.angular_scale(x, *fold_batch_norm(mean, var, weight, bias, eps))
