@@ -76,8 +76,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
         }
         results = [Result(run, nn.Identity(), [row], 0.5) for run, row in rows.items()]
         if lost := [run for run in runs if run not in rows]:
-            error = Diverged("the loss became nan", lost[0])
-            error.runs, error.results = lost, results
+            error = Diverged("the loss became nan", lost, results)
             raise error
         return results
 

@@ -77,7 +77,14 @@ def read_image(
             warnings.catch_warnings(action="ignore"),  # odd metadata, bombs within the limit
             Image.open(source, formats=tuple(FORMATS)) as opened,
         ):
-            _check_size(name, opened, smallest, largest)
+            width, height = opened.size
+            if min(width, height) < smallest:
+                raise ImageError(
+                    f"{name} is {width}×{height} pixels, and at least {smallest}×{smallest} are "
+                    "needed; give a larger image"
+                )
+            if width * height > largest:
+                raise Image.DecompressionBombError
             with _libtiff_silent() if opened.format == "TIFF" else nullcontext():
                 opened.load()
             ImageOps.exif_transpose(opened, in_place=True)
@@ -89,7 +96,9 @@ def read_image(
         what = "is not an image that can be read" if size else "is empty"
         raise ImageError(f"{name} {what}; give a {format_names()} file") from None
     except Image.DecompressionBombError:
-        raise _too_large(name, largest) from None
+        raise ImageError(
+            f"{name} has more than {largest // 10**6} million pixels; make it smaller first"
+        ) from None
     except Exception as error:  # decoders of damaged files raise anything
         if isinstance(error, OSError) and error.strerror:
             raise ImageError(f"{name} cannot be read ({error.strerror})") from None
@@ -129,22 +138,6 @@ def _libtiff_silent() -> Iterator[None]:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
-
-
-def _check_size(name: str, image: Image.Image, smallest: int, largest: int) -> None:
-    if min(image.size) < smallest:
-        raise ImageError(
-            f"{name} is {image.width}×{image.height} pixels, and at least {smallest}×{smallest} "
-            "are needed; give a larger image"
-        )
-    if image.width * image.height > largest:
-        raise _too_large(name, largest)
-
-
-def _too_large(name: str, largest: int) -> ImageError:
-    return ImageError(
-        f"{name} has more than {largest // 10**6} million pixels; make it smaller first"
-    )
 
 
 def centre_crop(image: Image.Image) -> Image.Image:

@@ -43,13 +43,14 @@ class BenchmarkResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for a JSON file."""
-        best = {name: summarise([counts]).ods for name, counts in self.images.items()}
         return {
             "ods": _as_dict(self.scores.ods),
             "ois": _as_dict(self.scores.ois),
             "ap": self.scores.ap,
             "curve": [_as_dict(point) for point in self.scores.curve],
-            "images": {name: _as_dict(point) for name, point in best.items()},
+            "images": {
+                name: _as_dict(summarise([counts]).ods) for name, counts in self.images.items()
+            },
         }
 
 

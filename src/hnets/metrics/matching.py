@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hnets.metrics._jit import compiled
+from hnets.metrics.skeleton import compiled
 
 _HASHES = 1 << 12  # values of the hash that breaks ties
 _FAR = 1 << 60

@@ -7,10 +7,29 @@ only when one of them has been removed: a pass costs as much as it changes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hnets.metrics._jit import compiled
+from hnets.errors import MissingExtra
+
+try:
+    import numba
+except ImportError:
+    raise MissingExtra("scores of edges", "numba", "bench") from None
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """A function as machine code, which runs without Python's lock: threads use all cores."""
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no folder can be written to: compiled in every process
+        return numba.njit(nogil=True)(function)
 
 
 def _removals() -> NDArray[np.bool_]:

@@ -13,25 +13,20 @@ differ between the variants of the literature, so they have names:
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hnets.errors import InputError, suggest
 
-
-class _Variant(NamedTuple):
-    reach: int
-    smooth: bool
-
-
-VARIANTS: dict[str, _Variant | None] = {
-    "none": None,
-    "standard": _Variant(reach=1, smooth=True),
-    "two-pixels": _Variant(reach=2, smooth=True),
-    "unsmoothed": _Variant(reach=1, smooth=False),
+VARIANTS = {
+    "none": (0, False),
+    "standard": (1, True),
+    "two-pixels": (2, True),
+    "unsmoothed": (1, False),
 }
+"""How far the neighbours are that a pixel is compared with, and whether the map is smoothed."""
 
 _MARGIN = 1.01  # a pixel is suppressed if its neighbour is stronger by more than this factor
 _BORDER = 5
@@ -57,13 +52,13 @@ def suppress(soft: ArrayLike, variant: str = "standard", normal: ArrayLike | Non
     values = np.asarray(soft, dtype=np.float64)
     if values.ndim != 2 or min(values.shape) < 2:
         raise InputError(f"expected a map of at least 2×2 pixels, got shape {values.shape}")
-    chosen = VARIANTS[variant]
-    if chosen is None:
+    reach, smooth = VARIANTS[variant]
+    if not reach:
         return values
-    if chosen.smooth:
+    if smooth:
         values = _filtered(values, _SMALL)
     across = normals(values) if normal is None else np.asarray(normal, dtype=np.float64)
-    return suppress_across(values, across, chosen.reach)
+    return suppress_across(values, across, reach)
 
 
 def normals(soft: Floats) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +64,11 @@ def load(folder: Path) -> Checkpoint:
         if header["sha256"] != seal(header["run"], state):
             raise ValueError("its SHA-256 is not that of its content")
         facts = json.loads(header["run"])
-        recipe, (seed, seconds) = Recipe.from_dict(facts["recipe"]), _numbers(facts)
+        recipe, seed, seconds = Recipe.from_dict(facts["recipe"]), facts["seed"], facts["seconds"]
+        if type(seed) is not int or not 0 <= seed < 2**32:
+            raise ValueError(f"expected a seed below 2^32, got {seed!r}")
+        if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            raise ValueError(f"expected seconds from 0 up, got {seconds!r}")
         return Checkpoint(recipe, seed, _history(facts["history"], recipe), seconds, state)
     except FileNotFoundError:
         raise CheckpointError(
@@ -76,15 +79,6 @@ def load(folder: Path) -> Checkpoint:
             f"{path} is damaged ({' '.join(str(error).split())}); delete it and start again "
             "without --resume"
         ) from None
-
-
-def _numbers(facts: Mapping[str, object]) -> tuple[int, float]:
-    seed, seconds = facts["seed"], facts["seconds"]
-    if type(seed) is not int or not 0 <= seed < 2**32:
-        raise ValueError(f"expected a seed below 2^32, got {seed!r}")
-    if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
-        raise ValueError(f"expected seconds from 0 up, got {seconds!r}")
-    return seed, seconds
 
 
 def _history(rows: object, recipe: Recipe) -> list[Row]:

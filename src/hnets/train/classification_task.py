@@ -55,9 +55,6 @@ class Classification:
         """The channels of the images, and the number of classes."""
         return {"in_chans": self.images.shape[1], "num_classes": self.classes}
 
-    def check(self, model: nn.Module) -> None:
-        """Nothing: a network that was built with these options has an output for each class."""
-
     def draw(self, generator: torch.Generator) -> Tensor | None:
         """The random changes to each image, as the recipe says."""
         height, width = self.images.shape[-2:]

@@ -59,10 +59,6 @@ class EdgeDetection:
         """None: the networks take any image."""
         return {}
 
-    def check(self, model: nn.Module) -> None:
-        """Raise an `InputError` unless the network detects edges."""
-        _network(model)
-
     def draw(self, generator: torch.Generator) -> Tensor | None:
         """The random changes to each photograph, as the recipe says."""
         height, width = self.images.shape[-2:]
@@ -78,7 +74,7 @@ class EdgeDetection:
             images = augment.move(images, own, "bicubic", "reflection").clamp(0, 1)
             images = augment.tone(images, own)
             labels = augment.move(labels, own, "bilinear", "reflection")
-        logits = _network(model).logits(images).float()
+        logits = edge_network(model).logits(images).float()
         return edge_loss(logits, labels, self.rules).sum()
 
     def inputs(self) -> Iterator[Tensor]:
@@ -95,7 +91,7 @@ class EdgeDetection:
         for images, labels in zip(
             self.images.split(PORTION), self.labels.split(PORTION), strict=True
         ):
-            logits = _network(model).logits(images.float() / 255).float()
+            logits = edge_network(model).logits(images.float() / 255).float()
             loss += edge_loss(logits, labels.float()[:, None], self.rules).sum()
             outputs.append(logits[:, -1:].sigmoid())
         model.train(before)
@@ -107,7 +103,8 @@ Task = Classification | EdgeDetection
 """The examples of one split, on the device, and what a network is to do with them."""
 
 
-def _network(model: nn.Module) -> EdgeNetwork:
+def edge_network(model: nn.Module) -> EdgeNetwork:
+    """The network, if it detects edges."""
     if not isinstance(model, EdgeNetwork):
         raise InputError(
             f"[model] expected a network that detects edges, such as hdsn, for data with edges, "

@@ -31,28 +31,26 @@ def train(
     prepare([run for run in runs if run.learner is None], team, resume)
     together = team.device.type == "cuda" and team.size == 1
     groups = [list(runs)] if together else [[run] for run in runs]
-    results, diverged = list[Result](), list[Diverged]()
+    results, diverged = list[Result](), dict[Run, str]()
     try:
         for run in runs if team.leads else ():
             run.open()
         for group in groups:
-            ended, errors = _train_group(group, team, watch)
+            ended, messages = _train_group(group, team, watch)
             results += ended
-            diverged += errors
+            diverged |= messages
     finally:
         for run in runs:
             run.close()
     if diverged:
-        first = diverged[0]
-        first.runs, first.results = [error.runs[0] for error in diverged], results
-        raise first
+        raise Diverged(next(iter(diverged.values())), list(diverged), results)
     return results
 
 
 def _train_group(
     group: Sequence[Run], team: Team, watch: Watch | None
-) -> tuple[list[Result], list[Diverged]]:
-    """Train runs side by side: their results, and the errors of those that diverged."""
+) -> tuple[list[Result], dict[Run, str]]:
+    """Train runs side by side: their results, and what to say of those that diverged."""
     pairs = [(run, run.learner) for run in group if run.learner is not None]
     for run, learner in pairs:
         _set_precision(run.recipe, team)
@@ -60,7 +58,7 @@ def _train_group(
             learner.capture()
         if run.history and watch is not None:
             watch(run, run.history[-1])
-    diverged = list[Diverged]()
+    diverged = dict[Run, str]()
     while going := [(run, learner) for run, learner in pairs if run.epochs_left]:
         began, fractions = time.monotonic(), {}
         for run, learner in going:
@@ -73,31 +71,27 @@ def _train_group(
                 if step < learner.steps:
                     learner.step()
         for run, learner in going:
-            try:
-                _end_epoch(run, learner, fractions[run][0], began)
-            except Diverged as error:
-                diverged.append(error)
+            if message := _end_epoch(run, learner, fractions[run][0], began):
+                diverged[run] = message
                 pairs.remove((run, learner))
-            else:
-                if watch is not None:
-                    watch(run, run.history[-1])
+            elif watch is not None:
+                watch(run, run.history[-1])
     results = [
         Result(run, learner.evaluated.eval(), run.history, run.seconds) for run, learner in pairs
     ]
     return results, diverged
 
 
-def _end_epoch(run: Run, learner: Learner, fraction: float, began: float) -> None:
-    """Validate, and write down what an epoch came to."""
+def _end_epoch(run: Run, learner: Learner, fraction: float, began: float) -> str:
+    """Validate, and write down what an epoch came to; the message if the run diverged."""
     recipe, epoch, losses = run.recipe, len(run.history) + 1, learner.end_epoch()
     for step, loss in enumerate(losses, start=1):
         if not math.isfinite(loss):  # the last checkpoint is from before it
             state = f"; {checkpoint.kept(run.folder)}" if run.folder else ""
-            raise Diverged(
+            return (
                 f"the loss became {loss} in epoch {epoch}, step {step} of {len(losses)} "
                 f"(seed {run.seed}): try a lower optimiser.rate than {recipe.optimiser.rate:g}, or "
-                f"a schedule.warmup{state}",
-                run,
+                f"a schedule.warmup{state}"
             )
     row: Row = {
         "epoch": epoch,
@@ -115,6 +109,7 @@ def _end_epoch(run: Run, learner: Learner, fraction: float, began: float) -> Non
     row["seconds"] = round(run.seconds, 3)
     run.history.append(row)
     run.save(learner)
+    return ""
 
 
 def _set_precision(recipe: Recipe, team: Team) -> None:

@@ -49,14 +49,11 @@ class Result:
 
 
 class Diverged(InputError):
-    """The loss of a run became NaN or infinite; the runs beside it were trained to their end."""
+    """The loss of some ``runs`` became NaN or infinite; ``results`` are those of the others."""
 
-    def __init__(self, message: str, run: Run) -> None:
+    def __init__(self, message: str, runs: Sequence[Run], results: list[Result]) -> None:
         super().__init__(message)
-        self.runs = [run]
-        """Those that diverged."""
-        self.results: list[Result] = []
-        """The others."""
+        self.runs, self.results = runs, results
 
 
 def report(results: Sequence[Result], team: Team, out: Path | None = None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from hnets.train import checkpoint
 from hnets.train.checkpoint import CheckpointError, Row
 from hnets.train.classification_task import Classification
 from hnets.train.distributed import Team
-from hnets.train.edge_task import EdgeDetection, Task
+from hnets.train.edge_task import EdgeDetection, Task, edge_network
 from hnets.train.progress import Log
 from hnets.train.recipe import Data, Recipe, expect, first_difference, read_recipe
 from hnets.train.step import Learner
@@ -294,7 +294,8 @@ def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
         model = create_model(recipe.model.name, **{**task.options, **recipe.model.options})
     except InputError as error:
         raise InputError(f"[model] for {recipe.data.name}: {error}") from None
-    task.check(model)
+    if isinstance(task, EdgeDetection):
+        edge_network(model)
     return model
 
 
