@@ -20,8 +20,8 @@ from hnets.train import (
     Team,
     train,
 )
-from hnets.train.classification_task import Classification
 from hnets.train.step import Learner
+from hnets.train.task import Classification
 
 EPOCHS = 200
 """The paper's, of 12,000 images each."""

@@ -11,8 +11,8 @@ from hnets.train import (
     Team,
     train,
 )
-from hnets.train.classification_task import Classification
 from hnets.train.step import Learner
+from hnets.train.task import Classification
 
 pytestmark = pytest.mark.gpu
 

@@ -15,8 +15,8 @@ from hnets.models import model_card
 from hnets.studies import ablation, choices, retrain
 from hnets.studies.tables import BEYOND, TABLE1, results_page
 from hnets.train import Recipe, read_recipe, shipped_recipes
-from hnets.train.classification_task import errors
 from hnets.train.result import summarise
+from hnets.train.task import errors
 
 ROOT = Path(__file__).parents[2]
 RECIPES = list(dict.fromkeys([*TABLE1.recipes, *BEYOND.recipes]))

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from hnets.train.augment import PLAIN, POINTS, augment, draw
-from hnets.train.classification_task import Classification
 from hnets.train.recipe import Augment
+from hnets.train.task import Classification
 
 
 def blob() -> torch.Tensor:
@@ -102,7 +102,7 @@ def test_a_network_learns_from_images_that_kept_their_centre() -> None:
     for keep in (False, True):
         recipe = Augment(elastic=1.0, keep_centre=keep)
         task = Classification(blob(), torch.tensor([3]), augment=recipe)
-        changes = task.draw(torch.Generator().manual_seed(0))
+        changes = draw(recipe, 1, (24, 36), torch.Generator().manual_seed(0))
         task.loss(remember, torch.tensor([0]), changes)
     was = centre(blob())
     moved, kept = (math.dist(centre(x), was) for x in seen)

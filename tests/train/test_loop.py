@@ -23,9 +23,9 @@ from hnets.errors import InputError
 from hnets.functional import rotate_pixels
 from hnets.train import Diverged, Recipe, Run, Team, report, train
 from hnets.train import checkpoint as checkpoints
-from hnets.train.classification_task import errors
 from hnets.train.loop import falls, rates
 from hnets.train.recipe import Schedule, to_toml
+from hnets.train.task import errors
 
 TEAM = Team(0, 1, torch.device("cpu"))
 Recipes = Callable[..., Recipe]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hnets.errors import InputError
 from hnets.train import Recipe, read_recipe, shipped_recipes
-from hnets.train.classification_task import Classification
 from hnets.train.recipe import Data, Model, Training, to_toml
 from hnets.train.run import build
+from hnets.train.task import Classification
 
 SMALLEST = 'title = "t"\n[model]\nname = "z2cnn"\n[data]\nname = "digits"\n'
 

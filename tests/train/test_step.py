@@ -9,8 +9,8 @@ from torch import nn
 from hnets import nn as hnn
 from hnets.models import create_model
 from hnets.train import Recipe, Run, Team, train
-from hnets.train.classification_task import Classification
 from hnets.train.step import Learner, recompute_statistics
+from hnets.train.task import Classification
 
 TEAM = Team(0, 1, torch.device("cpu"))
 

@@ -22,9 +22,9 @@ from hnets.files import replacing
 from hnets.models import save
 from hnets.models._weights import WEIGHTS
 from hnets.train.checkpoint import Row
-from hnets.train.classification_task import Errors
 from hnets.train.distributed import Team
 from hnets.train.run import RESULT, Run, writing
+from hnets.train.task import Errors
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,11 @@ from hnets.files import replacing
 from hnets.models import create_model
 from hnets.train import checkpoint
 from hnets.train.checkpoint import CheckpointError, Row
-from hnets.train.classification_task import Classification
 from hnets.train.distributed import Team
-from hnets.train.edge_task import EdgeDetection, Task, edge_network
 from hnets.train.progress import Log
 from hnets.train.recipe import Data, Recipe, expect, first_difference, read_recipe
 from hnets.train.step import Learner
+from hnets.train.task import Classification, EdgeDetection, Task, edge_network
 
 if sys.platform != "win32":
     import fcntl

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hnets.train.augment import draw
 from hnets.train.distributed import Team, synchronise
-from hnets.train.edge_task import Task
 from hnets.train.recipe import Recipe
+from hnets.train.task import Task
 
 WARM_UP = 3
 """Steps before a capture, for what allocates on its first calls."""
@@ -37,7 +38,7 @@ class Learner:
         self._order = torch.zeros(self.steps * batch, dtype=torch.long, device=device)
         self._rates = torch.zeros(self.steps, device=device)
         self._losses = torch.zeros(self.steps, device=device)
-        self._changes = task.draw(torch.Generator())
+        self._changes = self._draw(torch.Generator())
         if self._changes is not None:
             self._changes = self._changes.to(device)
         self.optimiser = self._optimiser()
@@ -61,7 +62,7 @@ class Learner:
         order = torch.randperm(count, generator=generator)
         # The last batch is filled up from the front: every image is seen, all batches are full.
         self._order.copy_(order.repeat(math.ceil(needed / count))[:needed])
-        changes = self.task.draw(generator)
+        changes = self._draw(generator)
         if self._changes is not None and changes is not None:
             self._changes.copy_(changes)
         self._rates.copy_(torch.tensor(rates) * self.recipe.optimiser.rate)
@@ -69,6 +70,10 @@ class Learner:
         torch.manual_seed(int(torch.randint(2**31, (), generator=generator)))  # for dropout
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream())
+
+    def _draw(self, generator: torch.Generator) -> Tensor | None:
+        height, width = self.task.images.shape[-2:]
+        return draw(self.task.augment, len(self.task), (height, width), generator)
 
     def step(self) -> None:
         """One batch: on a GPU a replay of the captured step, elsewhere the step itself."""

@@ -1,12 +1,14 @@
-"""Edges in photographs, learned from what several people drew.
+"""What is learned from a split: classes of images, or edges in photographs.
 
-The loss of a photograph is the cross-entropy of each of the network's outputs (five sides and their
-fusion), averaged over pixels, with weights that make up for edges being rare; and for each output a
-term that holds its mean to the share of edge pixels, the paper's sparsity regulariser.
+Classes are learned by cross-entropy. The loss of a photograph is the cross-entropy of each of the
+network's outputs (five sides and their fusion), averaged over pixels, with weights that make up for
+edges being rare; and for each output a term that holds its mean to the share of edge pixels, the
+paper's sparsity regulariser.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,19 +17,80 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hnets.data import EdgeSet
+from hnets.data import Dataset, EdgeSet
 from hnets.errors import InputError
+from hnets.functional import rotate_pixels
 from hnets.models._hdsn import EdgeNetwork
-from hnets.train import augment
-from hnets.train.classification_task import Classification, Errors, shuffled
+from hnets.train.augment import augment, move, tone
 from hnets.train.recipe import Augment, Edges, Recipe
 
-PORTION = 10
+PORTION = 1000 * 28 * 28
+"""Pixels of the images that are classified at a time."""
+PHOTOS = 10
 """Photographs that are looked at at a time."""
 REACH = 4
 """Pixels by which an edge may be off in `tolerant_error`: 0.0075 of a photograph's diagonal."""
 LEVELS = 100
 ON, UNSURE = 5, 2
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How a network does on a set: an error in percent, and its loss."""
+
+    error: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Images and labels, all on the device."""
+
+    images: Tensor
+    labels: Tensor
+    classes: int = 10
+    label_smoothing: float = 0.0
+    augment: Augment = field(default_factory=Augment)
+    half: bool = False
+    """Whether a GPU evaluates in bfloat16, as it trains."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, data: Dataset) -> Classification:
+        """What a recipe learns from a data set."""
+        classes, smoothing = len(data.classes), recipe.training.label_smoothing
+        half = recipe.training.precision == "bfloat16" and data.images.is_cuda
+        return cls(data.images, data.labels, classes, smoothing, recipe.augment, half)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The channels of the images, and the number of classes."""
+        return {"in_chans": self.images.shape[1], "num_classes": self.classes}
+
+    def loss(self, model: nn.Module, rows: Tensor, changes: Tensor | None) -> Tensor:
+        """The sum of the cross-entropies of some of the images."""
+        images = self.images.index_select(0, rows)
+        if changes is not None:
+            changed = changes.index_select(0, rows)
+            images = augment(images, changed, self.augment.keep_centre)
+        logits = model(images)
+        return F.cross_entropy(
+            logits.float(),
+            self.labels.index_select(0, rows),
+            label_smoothing=self.label_smoothing,
+            reduction="sum",
+        )
+
+    def inputs(self) -> Iterator[Tensor]:
+        """The images, a portion at a time."""
+        yield from shuffled(self.images, _portion(self.images))
+
+    def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
+        """The share of wrong predictions, in percent, and the mean cross-entropy."""
+        with torch.autocast(self.images.device.type, torch.bfloat16, enabled=self.half):
+            return errors(model, self.images, self.labels, views)
 
 
 @dataclass(frozen=True)
@@ -59,11 +122,6 @@ class EdgeDetection:
         """None: the networks take any image."""
         return {}
 
-    def draw(self, generator: torch.Generator) -> Tensor | None:
-        """The random changes to each photograph, as the recipe says."""
-        height, width = self.images.shape[-2:]
-        return augment.draw(self.augment, len(self), (height, width), generator)
-
     def loss(self, model: nn.Module, rows: Tensor, changes: Tensor | None) -> Tensor:
         """The sum of the losses of some of the photographs."""
         images = self.images.index_select(0, rows).float() / 255
@@ -71,15 +129,15 @@ class EdgeDetection:
         if changes is not None:
             own = changes.index_select(0, rows)
             # Beyond its border a photograph goes on as its mirror image, and so do its edges.
-            images = augment.move(images, own, "bicubic", "reflection").clamp(0, 1)
-            images = augment.tone(images, own)
-            labels = augment.move(labels, own, "bilinear", "reflection")
+            images = move(images, own, "bicubic", "reflection").clamp(0, 1)
+            images = tone(images, own)
+            labels = move(labels, own, "bilinear", "reflection")
         logits = edge_network(model).logits(images).float()
         return edge_loss(logits, labels, self.rules).sum()
 
     def inputs(self) -> Iterator[Tensor]:
         """The photographs, a portion at a time."""
-        for images in shuffled(self.images, PORTION):
+        for images in shuffled(self.images, PHOTOS):
             yield images.float() / 255
 
     @torch.no_grad()
@@ -89,7 +147,7 @@ class EdgeDetection:
         model.eval()
         loss, outputs = torch.zeros((), device=self.images.device), list[Tensor]()
         for images, labels in zip(
-            self.images.split(PORTION), self.labels.split(PORTION), strict=True
+            self.images.split(PHOTOS), self.labels.split(PHOTOS), strict=True
         ):
             logits = edge_network(model).logits(images.float() / 255).float()
             loss += edge_loss(logits, labels.float()[:, None], self.rules).sum()
@@ -101,6 +159,42 @@ class EdgeDetection:
 
 Task = Classification | EdgeDetection
 """The examples of one split, on the device, and what a network is to do with them."""
+
+
+@torch.no_grad()
+def errors(model: nn.Module, images: Tensor, labels: Tensor, views: int = 1) -> Errors:
+    """Classify images in evaluation mode, each by the mean of its log-probabilities over views.
+
+    Views are copies rotated by equal parts of 90°, the first by none: to an equivariant network,
+    rotations by multiples of 90° give nothing new.
+    """
+    before = model.training
+    model.eval()
+    wrong, loss = torch.zeros((), device=labels.device), torch.zeros((), device=labels.device)
+    portion = _portion(images)
+    for x, y in zip(images.split(portion), labels.split(portion), strict=True):
+        angles = [math.pi / 2 * view / views for view in range(1, views)]
+        with torch.autocast(x.device.type, enabled=False):  # 8 bits cannot address pixels
+            seen = [x, *(rotate_pixels(x, angle).clamp(0, 1) for angle in angles)]
+        mean = torch.stack([model(view).float().log_softmax(1) for view in seen]).mean(0)
+        wrong += (mean.argmax(1) != y).sum()
+        loss += F.cross_entropy(mean, y, reduction="sum")
+    model.train(before)
+    return Errors(100 * float(wrong) / len(labels), float(loss) / len(labels))
+
+
+def _portion(images: Tensor) -> int:
+    return max(1, PORTION // (images.shape[2] * images.shape[3]))
+
+
+def shuffled(images: Tensor, most: int) -> Iterator[Tensor]:
+    """All images, in portions of nearly equal size, each a random sample of them.
+
+    Sets are often sorted by class, and statistics would miss the variance between portions.
+    """
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    for rows in order.tensor_split(math.ceil(len(images) / most)):
+        yield images[rows.to(images.device)]
 
 
 def edge_network(model: nn.Module) -> EdgeNetwork:
@@ -160,7 +254,7 @@ def tolerant_error(outputs: Tensor, truth: Tensor) -> float:
     (0.0, 100.0)
     """
     counts, near = torch.zeros(3, LEVELS, device=outputs.device, dtype=torch.float64), 2 * REACH + 1
-    for output, edges in zip(outputs.split(PORTION), truth.split(PORTION), strict=True):
+    for output, edges in zip(outputs.split(PHOTOS), truth.split(PHOTOS), strict=True):
         detected = F.max_pool2d(output, near, 1, REACH)
         allowed = F.max_pool2d(edges, near, 1, REACH)
         counted = ((output, allowed), (output, torch.ones_like(edges)), (detected, edges))
