@@ -162,9 +162,7 @@ def cost(
 
 
 @inspect.command()
-def harmonics(
-    out: Annotated[Path, typer.Option(help=_OUT)] = Path("harmonics.png"),
-) -> None:
+def harmonics(out: Annotated[Path, typer.Option(help=_OUT)] = Path("harmonics.png")) -> None:
     """Draw the circular harmonics with a Gaussian envelope, as the paper does."""
     from hnets.plot import harmonics_figure
 

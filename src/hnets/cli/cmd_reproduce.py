@@ -206,7 +206,7 @@ def ablation(
         str,
         typer.Option(
             help="Numbers of training images, with commas between, for --train; else from 500 to "
-            "8,000, each twice the one before.",
+            "8,000, each twice the one before."
         ),
     ] = "",
     page: Page = None,

@@ -57,7 +57,7 @@ def quickstart(
     with joined() as team:
         console.print(
             "An H-Net (hnet_mnist) and a plain CNN (z2cnn) learn to read 1,000 handwritten digits, "
-            f"all upright. This takes {_time(epochs, team.device)}.",
+            f"all upright. This takes {_time(epochs, team.device)}."
         )
         networks = study.train_readers(epochs, seed, team, console)
         console.print(f"Now {len(test)} digits that they have not seen, rotated by all angles:")
@@ -80,7 +80,7 @@ def quickstart(
         f"Neither has learned from a rotated digit. When digits rotate, the {hnet.name} goes from "
         f"{hnet.upright:.1f} to {hnet.rotated:.1f} %, the {plain.name} from {plain.upright:.1f} to "
         f"{plain.rotated:.1f} %. A 6 rotated by 180° looks like a 9: of the {hnet.name}'s "
-        f"mistakes, {hnet.mixed_up(6, 9):.0f} % mix them up.",
+        f"mistakes, {hnet.mixed_up(6, 9):.0f} % mix them up."
     )
     typer.echo(f"wrote {path}")
     console.print("Try next: hnets edges photo.jpg, hnets digits photo.png, hnets demo")
@@ -124,14 +124,14 @@ def turn(
     console.print(report)
     console.print(
         f"A plain network of the same widths does as many multiplications and learns "
-        f"{plain_report.parameters:,} values instead of {report.parameters:,}.\n",
+        f"{plain_report.parameters:,} values instead of {report.parameters:,}.\n"
     )
     console.print("Is it equivariant? A random smooth image and its feature maps, rotated")
     console.print(rotated_image.compared_numbers(net, plain).rich())
     console.print(
         "Each number is ‖f(rotated x) − rotated f(x)‖ / ‖f(x)‖. The weights are random: the "
         "network has learned nothing about rotation, and need not. Multiples of 90° are exact; "
-        "between them is the error of working with pixels.\n",
+        "between them is the error of working with pixels.\n"
     )
     console.print(f"Drawing the image and its feature maps, rotated by {rotated_image.ANGLE:g}°")
     figure = plot.rotation_figure(rotated_image.measure_rotation(photo, net, plain, size))

@@ -17,12 +17,7 @@ from hnets.plot.inside import (
     flow_figure,
     harmonics_figure,
 )
-from hnets.plot.prediction_figures import (
-    RotatedDigit,
-    accuracy_figure,
-    digits_figure,
-    edges_figure,
-)
+from hnets.plot.prediction_figures import RotatedDigit, accuracy_figure, digits_figure, edges_figure
 from hnets.plot.rotation_figures import equivariance_figure, rotation_figure, stability_figure
 from hnets.plot.style import FORMATS, Sheet, check_matplotlib, figure_style, save
 

@@ -47,10 +47,7 @@ class Exhibit:
 def write_figures(photo: Image.Image, out: Path, done: Callable[[Path], None]) -> Path:
     """Draw every figure into a folder, and write the page that holds them; returns its path.
 
-    Args:
-        photo: from which patches are cut, and whose orientations are shown.
-        out: a folder, made if need be.
-        done: called with each file that is written.
+    Patches are cut from the photo, and its orientations shown; ``done`` gets each file written.
     """
     out.mkdir(parents=True, exist_ok=True)
     digit = draw_digit()

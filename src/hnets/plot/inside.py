@@ -10,18 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hnets.basis import grid
-from hnets.plot.style import (
-    BLUE,
-    FRAME,
-    GREEN,
-    GRID,
-    INK,
-    MUTED,
-    RED,
-    Sheet,
-    bare,
-    figure_style,
-)
+from hnets.plot.style import BLUE, FRAME, GREEN, GRID, INK, MUTED, RED, Sheet, bare, figure_style
 from hnets.predict.rendering import colour_wheel, phase_colours
 from hnets.studies.features import FeatureMaps, Field, Flow
 from hnets.studies.filters import BLANK, FilterStudy, LayerFilters, filter_totals

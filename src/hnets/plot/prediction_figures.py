@@ -11,17 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from hnets.plot.style import (
-    BLUE,
-    FRAME,
-    INK,
-    MUTED,
-    RED,
-    Sheet,
-    bare,
-    figure_style,
-    light,
-)
+from hnets.plot.style import BLUE, FRAME, INK, MUTED, RED, Sheet, bare, figure_style, light
 from hnets.predict import RotatedPredictions
 from hnets.predict.rendering import orientation_colours, orientation_wheel
 
@@ -156,13 +146,11 @@ def accuracy_figure(
 ) -> Figure:
     """The accuracy of two networks at every angle, and their predictions for digits below.
 
-    Args:
-        title: stands above.
-        degrees: angles from 0 up; the curves are closed at 360.
-        accuracies: in per cent at these angles, by the name of the network.
-        digits: each is drawn below its own angle.
-        guessing: what blind guessing reaches, in per cent.
+    Accuracies, by the name of the network, and ``guessing``, what blind guessing reaches, are in
+    per cent; curves are closed at 360 degrees, and each digit is drawn below its own angle.
     """
+    from matplotlib.lines import Line2D
+
     if len(accuracies) != len(_NETWORKS):
         raise ValueError(f"the figure compares two networks, got {len(accuracies)}")
     left, across, top, tall, side, line = 1.78, 8.04, 0.82, 2.5, 0.98, 0.34
@@ -177,7 +165,9 @@ def accuracy_figure(
     _accuracies(plot, degrees, list(accuracies.values()), guessing)
     for row, (name, values) in enumerate(accuracies.items()):
         x, colour = left + row * across / 2, _NETWORKS[row]
-        _line(sheet, x, 0.55, 0.26, colour)
+        # A legend above the plot, where no curve can run through it.
+        ends, high = (x / sheet.width, (x + 0.26) / sheet.width), 1 - 0.55 / sheet.height
+        sheet.figure.add_artist(Line2D(ends, (high, high), color=colour, linewidth=2.6))
         label = f"{name}: {np.mean(values):.1f} % over all angles"
         write(x + 0.36, 0.55, label, size=10, weight="bold", color=colour)
         y = below + (row + 0.5) * line
@@ -192,14 +182,6 @@ def accuracy_figure(
             write(x - 0.02, y, prediction, size=14, weight="bold", color=colour, ha="right")
             write(x + 0.05, y, mark, size=11, color=colour)
     return sheet.figure
-
-
-def _line(sheet: Sheet, left: float, top: float, length: float, colour: str) -> None:
-    """Of a legend above the plot, where no curve can run through it."""
-    from matplotlib.lines import Line2D
-
-    x, y = (left / sheet.width, (left + length) / sheet.width), 1 - top / sheet.height
-    sheet.figure.add_artist(Line2D(x, (y, y), color=colour, linewidth=2.6))
 
 
 def _accuracies(

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hnets.plot.style import (
-    BLUE,
-    GREEN,
-    INK,
-    MUTED,
-    ORANGE,
-    RED,
-    Sheet,
-    bare,
-    figure_style,
-    light,
-)
+from hnets.plot.style import BLUE, GREEN, INK, MUTED, ORANGE, RED, Sheet, bare, figure_style, light
 from hnets.predict.rendering import colour_wheel, phase_colours
 from hnets.studies.equivariance import SOURCES, NetworkErrors
 from hnets.studies.numbers import percent

@@ -6,14 +6,7 @@ draws. Tables and their results are in `hnets.studies.tables`, `ablation` and `c
 
 from hnets.studies.cost_rule import CostRule, MatchedWidth, measure_cost_rule
 from hnets.studies.equivariance import LayerError, NetworkErrors, measure_equivariance
-from hnets.studies.features import (
-    FeatureMaps,
-    Field,
-    Flow,
-    FlowMap,
-    measure_features,
-    measure_flow,
-)
+from hnets.studies.features import FeatureMaps, Field, Flow, FlowMap, measure_features, measure_flow
 from hnets.studies.filters import FilterStudy, FirstFilter, LayerFilters, measure_filters
 from hnets.studies.networks import Network, find_image, find_network
 from hnets.studies.rotated_image import RotatedImage, RotatedMap, measure_rotation

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -115,7 +116,9 @@ def measure_equivariance(
         raise InputError("expected an angle between multiples of 90 too, such as 45")
     if background is None:
         background = 0.0 if streams.channels == 1 else 0.5
-    runs = _Runs(network, _Texture(streams, size, wavelength, background, seed))
+    texture = partial(_texture, streams, size, wavelength, background, seed)
+    # A multiple of 64 keeps pooled pixels where they are.
+    runs = _Runs(network, texture, margin=64 * math.ceil(size / 128))
     pairs = np.array([runs.errors(angle) for angle in angles])  # (angles, steps, error and floor)
     errors, floors = pairs[..., 0], pairs[..., 1]
     some = between[:: math.ceil(len(between) / _CONTINUED)]
@@ -132,30 +135,24 @@ def measure_equivariance(
     return NetworkErrors(network.title, tuple(map(float, angles)), tuple(layers))
 
 
-@dataclass(frozen=True)
-class _Texture:
+def _texture(
+    streams: Streams, size: int, wavelength: float, background: float, seed: int,
+    theta: float, margin: int = 0,
+) -> Tensor:  # fmt: skip
     """The test image, rotated by any angle and with any margin around it."""
-
-    streams: Streams
-    size: int
-    wavelength: float
-    background: float
-    seed: int
-
-    def __call__(self, theta: float, margin: int = 0) -> Tensor:
-        x = band_limited(self.streams, self.size, theta, self.wavelength, self.seed)
-        if not all(stream.real for stream in self.streams):  # fields have no grey
-            return nn.functional.pad(x, (margin,) * 4)
-        disc = torch.cos(math.pi / 2 * ((_radius(x) - 0.3) / 0.6).clamp(0, 1)) ** 2
-        x = (0.5 - self.background) * disc + _CONTRAST * x / _SPREAD
-        return nn.functional.pad(x, (margin,) * 4) + self.background
+    x = band_limited(streams, size, theta, wavelength, seed)
+    if not all(stream.real for stream in streams):  # fields have no grey
+        return nn.functional.pad(x, (margin,) * 4)
+    disc = torch.cos(math.pi / 2 * ((_radius(x) - 0.3) / 0.6).clamp(0, 1)) ** 2
+    x = (0.5 - background) * disc + _CONTRAST * x / _SPREAD
+    return nn.functional.pad(x, (margin,) * 4) + background
 
 
 class _Runs:
     """A network on the test image, in the precision that the comparison needs."""
 
-    def __init__(self, network: Network, texture: _Texture) -> None:
-        self.name, self.texture = network.name, texture
+    def __init__(self, network: Network, texture: Callable[..., Tensor], margin: int) -> None:
+        self.name, self.texture, self.margin = network.name, texture, margin
         # At multiples of 90° rounding is all there is; at other angles float32 is enough.
         self.nets = {
             dtype: copy.deepcopy(network.module).to(dtype).eval()
@@ -193,15 +190,13 @@ class _Runs:
     def continued(self, angles: Sequence[float]) -> list[list[float]]:
         """The errors where the background goes on beyond the image; NaN where that cannot be."""
         net, like = self.nets[torch.float32], self.upright(torch.float64)
-        # A multiple of 64 keeps pooled pixels where they are.
-        margin = 64 * math.ceil(self.texture.size / 128)
         try:
-            upright = trace(net, self.texture(0.0, margin).float())
+            upright = trace(net, self.texture(0.0, self.margin).float())
         except Exception:  # a network that takes one size only, at which it has run before
             return [[math.nan] * len(like)]
         rows = []
         for theta in map(math.radians, angles):
-            rotated = trace(net, self.texture(theta, margin).float())
+            rotated = trace(net, self.texture(theta, self.margin).float())
             triples = zip(upright, rotated, like, strict=True)
             rows.append([_compare(_cut(a, c), _cut(b, c), theta)[0] for a, b, c in triples])
         return rows
@@ -228,8 +223,7 @@ def _input_streams(network: Network, streams: StreamsLike | None) -> Streams:
 def _cut(maps: Maps, like: Maps) -> Maps:
     if maps.values.dim() != 4:
         return maps
-    values = F.crop(maps.values, *like.values.shape[2:])
-    return Maps(maps.name, maps.kind, maps.streams, values)
+    return replace(maps, values=F.crop(maps.values, *like.values.shape[2:]))
 
 
 def _compare(upright: Maps, rotated: Maps, theta: float) -> tuple[float, float]:

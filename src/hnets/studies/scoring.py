@@ -67,19 +67,25 @@ def score_results(
         if "scores" not in result:
             for seed in result["seeds"]:
                 folder = out / name / f"seed-{seed['seed']}"
+                if not (folder / WEIGHTS).is_file():
+                    raise InputError(
+                        f"there are no trained weights in {folder}; train again with --train"
+                    )
                 console.print(f"scoring {name}, seed {seed['seed']}", highlight=False)
-                seed["scores"] = _score(_load(folder), folder, device, thresholds, console)
-            result["scores"] = _summary(result["seeds"])
+                seed["scores"] = _score(load(folder), folder, device, thresholds, console)
+            seeds = [seed["scores"] for seed in result["seeds"]]
+            result["scores"] = {
+                way: {
+                    score: summarise([scores[way][score] for scores in seeds])
+                    for score in ("ods", "ois", "ap")
+                }
+                for way in SUPPRESSIONS
+                if way in seeds[0]
+            }
             result["thresholds"] = thresholds
             write_json(result, out / f"{name}.json")
         scored[name] = result
     return scored
-
-
-def _load(folder: Path) -> torch.nn.Module:
-    if not (folder / WEIGHTS).is_file():
-        raise InputError(f"there are no trained weights in {folder}; train again with --train")
-    return load(folder)
 
 
 def _score(
@@ -119,15 +125,3 @@ def _write(
                     Image.fromarray(np.rint(255 * soft).astype(np.uint8)).save(part, format="PNG")
             written.append(path)
     return written
-
-
-def _summary(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Mean and deviation of every score over the seeds."""
-    return {
-        way: {
-            score: summarise([seed["scores"][way][score] for seed in seeds])
-            for score in ("ods", "ois", "ap")
-        }
-        for way in SUPPRESSIONS
-        if way in seeds[0]["scores"]
-    }

@@ -69,9 +69,7 @@ def train_svm(recipe: Recipe, name: str = "") -> dict[str, Any]:
         },
         "commit": commit(),
         "versions": versions(torch.device("cpu")),
-        "seeds": [
-            {"seed": 0, "seconds": round(time.monotonic() - began, 1), "errors": errors},
-        ],
+        "seeds": [{"seed": 0, "seconds": round(time.monotonic() - began, 1), "errors": errors}],
         "summary": {split: summarise([one["error"]]) for split, one in errors.items()},
     }
 
