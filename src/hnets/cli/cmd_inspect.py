@@ -34,14 +34,12 @@ def stability(
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("stability.png"),
 ) -> None:
     """How steady a filter's response is while its input rotates, for orders 0, 1 and 2."""
-    from hnets.plot import stability_figure
-    from hnets.studies import find_image, measure_stability
-    from hnets.studies.numbers import stability_numbers
+    from hnets import plot, studies
 
     _ready(out)
-    study = measure_stability(find_image(image), kernel_size, seed=seed)
-    _print(stability_numbers(study))
-    _save(stability_figure(study), out)
+    study = studies.measure_stability(studies.find_image(image), kernel_size, seed=seed)
+    _print(study.numbers())
+    _save(plot.stability_figure(study), out)
 
 
 @inspect.command()
@@ -53,14 +51,12 @@ def filters(
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("filters.png"),
 ) -> None:
     """First-layer filters, the phases of every layer, and how many filters are wasted."""
-    from hnets.plot import filters_figure
-    from hnets.studies import measure_filters
-    from hnets.studies.numbers import filter_numbers
+    from hnets import plot, studies
 
     _ready(out)
-    study = measure_filters(model, against)
-    _print(filter_numbers(study))
-    _save(filters_figure(study), out)
+    study = studies.measure_filters(model, against)
+    _print(study.numbers())
+    _save(plot.filters_figure(study), out)
 
 
 @inspect.command()
@@ -80,13 +76,12 @@ def features(
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("features.png"),
 ) -> None:
     """Feature maps of an image: magnitude as colour, phase as arrows."""
-    from hnets.data.image_file import read_image
-    from hnets.plot import features_figure
-    from hnets.studies import measure_features
+    from hnets import plot, studies
 
     _ready(out)
-    study = measure_features(read_image(image), model, layer, stream, most, name=str(image))
-    _save(features_figure(study), out, compact=study.image.ndim == 3)
+    photo = studies.find_image(image)
+    study = studies.measure_features(photo, model, layer, stream, most, name=str(image))
+    _save(plot.features_figure(study), out, compact=study.image.ndim == 3)
 
 
 @inspect.command()
@@ -96,13 +91,11 @@ def flow(
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("flow.png"),
 ) -> None:
     """The directions of edges in a photograph, at layers 2, 4, 6, 8 and 10 of an H-DSN."""
-    from hnets.data.image_file import read_image
-    from hnets.plot import flow_figure
-    from hnets.studies import measure_flow
+    from hnets import plot, studies
 
     _ready(out)
-    study = measure_flow(read_image(image), model, name=str(image))
-    _save(flow_figure(study), out, compact=True)
+    study = studies.measure_flow(studies.find_image(image), model, name=str(image))
+    _save(plot.flow_figure(study), out, compact=True)
 
 
 @inspect.command()
@@ -120,16 +113,15 @@ def equivariance(
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("equivariance.png"),
 ) -> None:
     """How far every layer is from rotating with its input, and where that comes from."""
-    from hnets.plot import equivariance_figure
+    from hnets import plot
     from hnets.studies import measure_equivariance
-    from hnets.studies.numbers import equivariance_numbers
 
     _ready(out)
     names = [model] if against is None else [model, against]
     studies = [measure_equivariance(name, in_streams=in_streams, size=size) for name in names]
     for study in studies:
-        _print(equivariance_numbers(study))
-    _save(equivariance_figure(studies), out)
+        _print(study.numbers())
+    _save(plot.equivariance_figure(studies), out)
 
 
 @inspect.command()
@@ -155,10 +147,9 @@ def cost(
         ) from None
     Console().print(report)
     if out is not None:
-        from hnets.plot import cost_rule_figure
-        from hnets.studies import measure_cost_rule
+        from hnets import plot, studies
 
-        _save(cost_rule_figure(measure_cost_rule({model: report})), out)
+        _save(plot.cost_rule_figure(studies.measure_cost_rule({model: report})), out)
 
 
 @inspect.command()

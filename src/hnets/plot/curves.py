@@ -76,9 +76,10 @@ def choices_figure(measured: Mapping[str, Sequence[MeasuredChoice]]) -> Figure:
         labels.append(kind)
         for row in rows:
             colour = GREEN if row.choice.middle else MUTED
-            axes.errorbar(row.mean, -len(labels), xerr=row.spread, fmt="o", color=colour, capsize=2)
+            mean, spread = row.test["mean"], row.test["std"]
+            axes.errorbar(mean, -len(labels), xerr=spread, fmt="o", color=colour, capsize=2)
             labels.append(row.label)
-    means = {row.mean for rows in measured.values() for row in rows if row.choice.middle}
+    means = {row.test["mean"] for rows in measured.values() for row in rows if row.choice.middle}
     for mean in means:  # one, or none
         axes.axvline(mean, color=GREEN, linewidth=0.8, alpha=0.5, zorder=0)
     axes.set_yticks([-place for place in range(len(labels))], labels=labels)

@@ -15,7 +15,6 @@ from hnets import plot, studies
 from hnets._cost import cost
 from hnets.files import replacing
 from hnets.models import create_model
-from hnets.studies import numbers as tables
 from hnets.studies.ablation import ablation_curves
 from hnets.studies.filters import COPY
 from hnets.studies.numbers import Numbers
@@ -89,7 +88,7 @@ def exhibits(photo: Image.Image, digit: Image.Image, out: Path) -> Iterator[Exhi
         "convolution changes freely. Lines are the middle filter, shades hold four fifths of them.",
         f"hnets inspect stability {out / PHOTO}",
         plot.stability_figure(steady),
-        (tables.stability_numbers(steady),),
+        (steady.numbers(),),
     )
     for name in ("hdsn", "hnet_mnist"):
         study = studies.measure_filters(name)
@@ -104,7 +103,7 @@ def exhibits(photo: Image.Image, digit: Image.Image, out: Path) -> Iterator[Exhi
             f"with an earlier one is above {COPY:g}.",
             f"hnets inspect filters {name}",
             plot.filters_figure(study),
-            (tables.filter_numbers(study),),
+            (study.numbers(),),
         )
     yield Exhibit(
         "features",
@@ -135,7 +134,7 @@ def exhibits(photo: Image.Image, digit: Image.Image, out: Path) -> Iterator[Exhi
         "follow, and its error grows with the angle. The output is what counts: dashed.",
         "hnets inspect equivariance hnet_mnist --against z2cnn",
         plot.equivariance_figure(errors),
-        tuple(tables.equivariance_numbers(each) for each in errors),
+        tuple(each.numbers() for each in errors),
     )
     yield Exhibit(
         "ablation",
@@ -155,7 +154,7 @@ def exhibits(photo: Image.Image, digit: Image.Image, out: Path) -> Iterator[Exhi
         "digit readers of Table 1 multiply, layer by layer.",
         f"hnets inspect cost hnet_mnist --out {out / 'cost.png'}",
         plot.cost_rule_figure(rule),
-        (tables.cost_numbers(rule),),
+        (rule.numbers(),),
     )
 
 

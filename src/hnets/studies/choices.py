@@ -81,15 +81,18 @@ class MeasuredChoice:
 
     choice: Choice
     parameters: str
-    mean: float
-    spread: float
-    error: str
-    """Mean and deviation as text."""
+    test: Mapping[str, float]
+    """Mean, std and n, the number of seeds, of the error in percent."""
 
     @property
     def label(self) -> str:
         """Without marks for a page."""
         return self.choice.label.replace("`", "")
+
+    @property
+    def error(self) -> str:
+        """Mean and deviation as text."""
+        return mean_and_spread(self.test)
 
 
 def train_choices(
@@ -118,17 +121,14 @@ def train_choices(
 
 def measured_choices(result: StoredResult) -> dict[str, list[MeasuredChoice]]:
     """The choices that were trained, by what they decide."""
-    measured: dict[str, list[MeasuredChoice]] = {}
-    for kind, choices in CHOICES.items():
-        measured[kind] = []
-        for choice in choices:
-            if one := result["choices"].get(choice.name):
-                test, parameters = one["test"], f"{one['parameters']:,}"
-                error = mean_and_spread(test)
-                measured[kind].append(
-                    MeasuredChoice(choice, parameters, test["mean"], test["std"], error)
-                )
-    return measured
+    return {
+        kind: [
+            MeasuredChoice(choice, f"{one['parameters']:,}", one["test"])
+            for choice in choices
+            if (one := result["choices"].get(choice.name))
+        ]
+        for kind, choices in CHOICES.items()
+    }
 
 
 def choices_numbers(result: StoredResult) -> Numbers:

@@ -9,6 +9,7 @@ from torch import nn
 
 from hnets import nn as hnn
 from hnets._cost import Cost, cost, matching_width
+from hnets.studies.numbers import Numbers
 
 WIDTHS, ORDERS = (24, 48, 72, 96, 120), (1, 2, 3)
 _SIDE, _KERNEL = 8, 5
@@ -33,6 +34,14 @@ class CostRule:
 
     widths: tuple[MatchedWidth, ...]
     networks: dict[str, Cost]
+
+    def numbers(self) -> Numbers:
+        """What the networks beside the rule cost."""
+        rows = [
+            (name, f"{report.parameters:,}", f"{report.multiplications:,}")
+            for name, report in self.networks.items()
+        ]
+        return Numbers("cost per image", ("network", "parameters", "multiplications"), rows)
 
 
 def measure_cost_rule(networks: dict[str, Cost]) -> CostRule:

@@ -23,6 +23,7 @@ from hnets import functional as F
 from hnets.errors import InputError
 from hnets.streams import Streams, StreamsLike
 from hnets.studies.networks import Network, find_network
+from hnets.studies.numbers import Numbers, percent
 from hnets.studies.trace import Kind, Maps, trace
 from hnets.testing import band_limited
 
@@ -81,6 +82,18 @@ class NetworkErrors:
     def at(self, angle: float) -> list[float]:
         """The error of every step at one of the angles."""
         return [layer.errors[self.angles.index(angle)] for layer in self.layers]
+
+    def numbers(self) -> Numbers:
+        """Errors at some angles, and where they come from, in percent."""
+        shown = [angle for angle in (45.0, 90.0, 180.0) if angle in self.angles]
+        rows = []
+        for layer in self.layers:
+            errors = [layer.errors[self.angles.index(angle)] for angle in shown]
+            numbers = [*errors, layer.total, *(layer.sources[source] for source in SOURCES)]
+            rows.append((layer.name, *(percent(number).removesuffix(" %") for number in numbers)))
+        title = f"{self.network}: error of rotated maps in percent, and where it comes from"
+        header = ("step", *(f"{angle:g}°" for angle in shown), "all", *SOURCES)
+        return Numbers(title, header, rows)
 
 
 def measure_equivariance(

@@ -15,6 +15,7 @@ from hnets.functional import rotate_pixels
 from hnets.nn import HConv2d
 from hnets.nn.kernel import HarmonicFilters
 from hnets.studies.networks import Network, find_network
+from hnets.studies.numbers import Numbers, percent
 
 BLANK = 0.1
 """A filter is blank if its norm is below this part of the layer's root mean square norm."""
@@ -66,6 +67,22 @@ class FilterStudy:
     """``(filters, inputs, k, k)``."""
     layers: tuple[LayerFilters, ...]
     plain_layers: tuple[LayerFilters, ...]
+
+    def numbers(self) -> Numbers:
+        """Blank filters and near-copies of every layer of both networks."""
+        rows = []
+        for name, layers in ((self.network, self.layers), (self.plain, self.plain_layers)):
+            for layer in layers:
+                counts = (f"{layer.count:,}", str(layer.blank), str(layer.copies))
+                size = layer.phases.size
+                phases = (f"{size:,}", f"{layer.evenness:.2f}") if size else ("", "")
+                rows.append((f"{name}, {layer.name}", *counts, *phases))
+            count, blank, copies = filter_totals(layers)
+            totals = (f"{count:,}", percent(blank), percent(copies))
+            rows.append((f"{name}, all layers", *totals, "", ""))
+        header = ("filters of", "number", "blank", "near-copies", "phases", "evenness")
+        title = "filters that do nothing new, and how evenly phases are spread"
+        return Numbers(title, header, rows)
 
 
 def measure_filters(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from hnets import nn as hnn
 from hnets.basis import Rings
 from hnets.streams import Streams
+from hnets.studies.numbers import Numbers, percent
 from hnets.testing import band_limited
 
 ORDERS = (0, 1, 2)
@@ -66,6 +67,17 @@ class Stability:
     def find(self, layer: str, patches: str) -> list[Response]:
         """The responses of one layer to one kind of patch, by order."""
         return [r for r in self.responses if (r.layer, r.patches) == (layer, patches)]
+
+    def numbers(self) -> Numbers:
+        """Deviations by layer and order, one column per kind of patch."""
+        rows = []
+        for layer in dict.fromkeys(response.layer for response in self.responses):
+            columns = [self.find(layer, kind) for kind in self.shown]
+            for row in zip(*columns, strict=True):
+                name = layer if row[0].order is None else f"{layer}, m = {row[0].order}"
+                rows.append((name, *(percent(each.deviation) for each in row)))
+        title = "deviation of the magnitude from its mean over a full rotation"
+        return Numbers(title, ("layer", *(f"{kind} patches" for kind in self.shown)), rows)
 
 
 def measure_stability(

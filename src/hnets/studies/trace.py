@@ -114,19 +114,15 @@ class _Recorder:
             self.orientations = 4 if isinstance(part, P4Conv2d) and not part.pool else 1
             own = streams if isinstance(streams, Streams) else Streams(f"{self._channels(y)}x0r")
             self._add(f"layer {self.layers}", "layer", own, y)
-        elif self.maps and _is_map(*args[:1], y) and args[0] is self.last:
-            self._follow(args, y)
+        elif self.last is not None and _is_map(*args[:1], y) and args[0] is self.last:
+            x = self.last
+            if y.shape == x.shape:  # a nonlinearity: its maps take the place of the latest
+                now = self.maps.pop()
+                self._add(now.name, now.kind, now.streams, y)
+            elif _shrunk(x, y) and y.shape[1] == x.shape[1] and min(y.shape[2:]) > 1:
+                self._pooled(y)
         if isinstance(y, Tensor) and isinstance(streams, Streams):
             self.named = y, streams
-
-    def _follow(self, args: tuple[Any, ...], y: Tensor) -> None:
-        """Something that is no convolution has made maps y of the latest maps."""
-        x: Tensor = args[0]
-        if y.shape == x.shape:
-            now = self.maps.pop()
-            self._add(now.name, now.kind, now.streams, y)
-        elif _shrunk(x, y) and y.shape[1] == x.shape[1] and min(y.shape[2:]) > 1:
-            self._pooled(y)
 
     def _pooled(self, y: Tensor) -> None:
         self._add(f"pooling {self.layers}", "pooling", self.maps[-1].streams, y)
