@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +21,6 @@ from hnets.files import replacing
 from hnets.nn import HBatchNorm2d, HConv2d, ModReLU
 from hnets.nn.conv import FrozenHConv2d
 from hnets.nn.norm import FrozenHBatchNorm2d
-
-if TYPE_CHECKING:
-    from torch.export import ExportedProgram
 
 _FREE = {0: "batch", 2: "height", 3: "width"}
 """Dimensions of the input that an exported network leaves open."""
@@ -77,7 +73,7 @@ def _frozen(module: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
 
 def program(
     module: nn.Module, shape: tuple[int, ...], one_pixel: bool = False
-) -> ExportedProgram:  # fmt: skip
+) -> torch.export.ExportedProgram:
     """The frozen network as a `torch.export` program, free in batch, height and width.
 
     Programs take no map of one pixel, and so no image that the network would shrink to one; ONNX
