@@ -37,14 +37,14 @@ docs: $(DEV) ## Build the documentation into site/, warnings are errors
 	$(BIN)/zensical build --clean --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }
 	@if grep '^griffe:' $(VENV)/docs.log; then echo "docs: docstrings above do not match their code"; exit 1; fi
 
-# One thread a worker: the tensors of the tests are small, and workers would fight for the cores.
+# One thread per worker: the tensors of the tests are small, and workers would fight for the cores.
 unit: $(DEV) ## Run doctests and tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
 bench: $(RUN) ## Compare speed and memory with a plain CNN
 	$(BIN)/python benchmarks/layers.py
 
-format: $(DEV) ## Mend style and formatting
+format: $(DEV) ## Fix style and formatting
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 

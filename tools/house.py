@@ -1,6 +1,7 @@
 """The house as it stands: who imports whom, and which files a walk passes through.
 
-    python tools/house.py        # draws docs/images/house.svg, writes the walks into docs/built.md
+    python tools/house.py           # draws docs/images/house.svg, writes the walks to docs/built.md
+    python tools/house.py --json    # prints the walks
 
 `tests/test_layering.py` holds the house to the order given here.
 """
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import inspect
 import io
+import json
 import os
 import re
 import sys
@@ -47,7 +50,8 @@ def imports(path: Path) -> set[str]:
     """The modules of the package that a file names: in imports, wherever they stand, and in texts.
 
     A text counts if it is a module's dotted name or, in an f-string, begins with one: that is how
-    `importlib.import_module` and tables of lazy names refer to modules.
+    `importlib.import_module` refers to modules. A name of the package itself, such as
+    `hnets.create_model`, is that of the module it comes from.
     """
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -57,9 +61,24 @@ def imports(path: Path) -> set[str]:
             if node.level:
                 raise ValueError(f"{path} imports by a relative name")
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names.add(f"{node.value.id}.{node.attr}")
         elif isinstance(node, ast.Constant) and _MODULE.fullmatch(str(node.value)):
             names.add(str(node.value))
-    return {name for name in names if name.startswith("hnets.")}
+    origins = _origins()
+    return {origins.get(name, name) for name in names if name.startswith("hnets.")}
+
+
+@functools.cache
+def _origins() -> dict[str, str]:
+    """The modules that names of the package come from, as its front door lists them."""
+    for node in ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_MODULES":
+            table: dict[str, tuple[str, ...]] = ast.literal_eval(node.value)
+            return {
+                f"hnets.{name}": f"hnets.{module}" for module in table for name in table[module]
+            }
+    raise LookupError("hnets/__init__.py has no table _MODULES")
 
 
 def parts_imported(path: Path) -> set[str]:
@@ -103,8 +122,7 @@ def walk_edges() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         photo = Path(folder) / "photo.png"
         Image.fromarray(np.arange(40 * 48 * 3, dtype=np.uint8).reshape(40, 48, 3)).save(photo)
-        files = _walk_command("edges", str(photo), "-o", folder)
-    return [file for file in files if not file.startswith(LAYERS)]
+        return _walk_command("edges", str(photo), "-o", folder)
 
 
 def walk_training() -> tuple[list[str], list[str]]:
@@ -139,9 +157,7 @@ def walk_training() -> tuple[list[str], list[str]]:
             reach = _walk_command("train", str(recipe), "--out", f"{folder}/run")
         finally:
             Learner.step = plain_step  # type: ignore[method-assign]
-    return [file for file in reach if not file.startswith(LAYERS)], [
-        file for file in step if not file.startswith(LAYERS)
-    ]
+    return reach, step
 
 
 def walk_convolution() -> list[str]:
@@ -221,26 +237,44 @@ def diagram() -> str:
     )
 
 
-def walks() -> str:
-    """The three walks as Markdown."""
+def outside(files: list[str]) -> list[str]:
+    """The files of a walk that are no part of the inside of a network."""
+    return [file for file in files if not file.startswith(LAYERS)]
+
+
+def walks() -> dict[str, list[str]]:
+    """The files of the walks, by what is walked."""
     reach, step = walk_training()
+    return {
+        "`hnets edges photo.png`, from the command to the pixels": walk_edges(),
+        "`hnets train recipe.toml`, from the command to the first step": reach,
+        "a training step": step,
+        "`HConv2d.forward`": walk_convolution(),
+    }
+
+
+def page_of(files_by_walk: dict[str, list[str]]) -> str:
+    """The walks as Markdown."""
     lines = []
-    for title, files in (
-        ("`hnets edges photo.png`, from the command to the pixels", walk_edges()),
-        ("`hnets train recipe.toml`, from the command to the first step", reach),
-        ("a training step", step),
-        ("`HConv2d.forward`", walk_convolution()),
-    ):
-        lines.append(f"**{title}**: {len(files)} files\n")
-        lines += [f"{number}. `{file}`" for number, file in enumerate(files, start=1)]
+    for title, files in files_by_walk.items():
+        listed = files if "HConv2d" in title else outside(files)
+        inside = len(files) - len(listed)
+        more = f", and {inside} inside the network" if inside else ""
+        lines += [f"**{title}**: {len(listed)} files{more}", ""]
+        lines += [f"{number}. `{file}`" for number, file in enumerate(listed, start=1)]
         lines.append("")
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(SOURCE.parent))
+    found = walks()
+    if sys.argv[1:] == ["--json"]:
+        json.dump(found, sys.stdout)
+        sys.exit()
     (ROOT / "docs" / "images" / "house.svg").write_text(diagram(), encoding="utf-8")
     page = ROOT / "docs" / "built.md"
     head, rest = page.read_text(encoding="utf-8").split("<!-- walks -->")
     tail = rest.split("<!-- /walks -->")[1]
-    page.write_text(f"{head}<!-- walks -->\n\n{walks()}\n<!-- /walks -->{tail}", encoding="utf-8")
+    text = f"{head}<!-- walks -->\n\n{page_of(found)}\n<!-- /walks -->{tail}"
+    page.write_text(text, encoding="utf-8")
