@@ -8,20 +8,17 @@ from __future__ import annotations
 import errno
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO
+from typing import IO, BinaryIO
 
 import numpy as np
-from PIL import Image
 
 from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.predict.rendering import edges_image, orientation_image, overlay_image
-
-if TYPE_CHECKING:
-    from hnets.predict.edge_detector import OrientedEdges
 
 STDIN = "-"
 KINDS = {
@@ -132,11 +129,11 @@ class EdgeWriter:
         with one file is an `InputError`, what others would suffer from too is an `OSError`.
         """
         paths = []
-        for kind, content in self._render(source, name):
+        for kind, save in self._render(source, name):
             paths.append(folder / f"{name}{KINDS[kind]}")
             try:
                 with replacing(paths[-1]) as part, part.open("wb") as file:
-                    _save(content, file)
+                    save(file)
             except OSError as error:
                 if error.errno in _FOR_ALL:
                     raise
@@ -145,19 +142,19 @@ class EdgeWriter:
 
     def write_to(self, file: IO[bytes], source: Path | BinaryIO, name: str) -> None:
         """Write the edges of an image file to an open file, one kind after the other."""
-        for _, content in self._render(source, name):
+        for _, save in self._render(source, name):
             try:
-                _save(content, file)
+                save(file)
                 file.flush()  # a full disk is an error here, not at the end of the process
             except OSError as error:
                 raise OSError(error.errno, error.strerror, file.name) from None
 
     def _render(
         self, source: Path | BinaryIO, name: str
-    ) -> Iterator[tuple[str, Image.Image | OrientedEdges]]:
-        """One kind at a time, since images may be large."""
+    ) -> Iterator[tuple[str, Callable[[IO[bytes]], None]]]:
+        """What writes each kind to a file, one at a time, since images may be large."""
         from hnets.data.image_file import LARGEST, read_image
-        from hnets.predict.edge_detector import OrientedEdges, suppress_edges
+        from hnets.predict.edge_detector import suppress_edges
 
         label = str(source) if isinstance(source, Path) else name
         image = np.asarray(read_image(source, smallest=1, largest=2 * LARGEST, name=label))
@@ -165,21 +162,14 @@ class EdgeWriter:
             strength = angle = self.detector(image, self.scales)  # no kind needs the angle
         else:
             strength, angle = self.detector.oriented(image, self.scales)
+        images = {
+            "edges": lambda: edges_image(strength),
+            "thin": lambda: edges_image(suppress_edges(strength, angle)),
+            "orientation": lambda: orientation_image(strength, angle),
+            "overlay": lambda: overlay_image(image, strength),
+        }
         for kind in self.kinds:
-            if kind == "edges":
-                yield kind, edges_image(strength)
-            elif kind == "thin":
-                yield kind, edges_image(suppress_edges(strength, angle))
-            elif kind == "orientation":
-                yield kind, orientation_image(strength, angle)
-            elif kind == "overlay":
-                yield kind, overlay_image(image, strength)
+            if kind == "npz":
+                yield kind, partial(np.savez, magnitude=strength, angle=angle)
             else:
-                yield kind, OrientedEdges(strength, angle)
-
-
-def _save(content: Image.Image | OrientedEdges, file: IO[bytes]) -> None:
-    if isinstance(content, Image.Image):
-        content.save(file, format="PNG")
-    else:
-        np.savez(file, magnitude=content.strength, angle=content.angle)
+                yield kind, partial(images[kind]().save, format="PNG")

@@ -67,7 +67,9 @@ class OrientationReader:
         inside = slice(_BORDER, -_BORDER)
         near = away[:, inside, inside] <= _NEAR
         form = _fit(upright[:, :, inside, inside].permute(0, 2, 3, 1)[near])
-        self._kernel = _as_convolution(form).to(network.mean)
+        re, im = form.real, form.imag  # a complex matrix, as a 1×1 convolution of real channels
+        kernel = torch.cat([torch.cat([re, -im], 1), torch.cat([im, re], 1)])[..., None, None]
+        self._kernel = kernel.to(network.mean)
 
     def __call__(self, maps: Tensor) -> Tensor:
         """z of the maps of the first stage, as its real and imaginary part ``(batch, 2, h, w)``.
@@ -97,12 +99,6 @@ def _emphasised(fields: Tensor) -> Tensor:
     square = re.square() + im.square()
     share = (square / square.sum(1, keepdim=True).clamp(min=1e-12)).sqrt()
     return torch.cat([re, re * share, im, im * share], 1)
-
-
-def _as_convolution(form: Tensor) -> Tensor:
-    """A complex matrix on complex channels, as a 1×1 convolution of real ones."""
-    re, im = form.real, form.imag
-    return torch.cat([torch.cat([re, -im], 1), torch.cat([im, re], 1)])[..., None, None]
 
 
 def _draw() -> tuple[Tensor, Tensor, Tensor]:

@@ -111,11 +111,9 @@ class DigitViews:
             if block.outputs[path.target].order == order
         ]
         phases = [beta.detach().numpy().ravel() for beta in bank.phase.values()]
-        counts = [0] * BINS
-        if phases:
-            angles = np.concatenate(phases) % (2 * np.pi)
-            counts = np.histogram(angles, BINS, (0, 2 * np.pi))[0].tolist()
-        return {"kinds": kinds, "histogram": counts}
+        angles = np.concatenate([np.empty(0, np.float32), *phases]) % (2 * np.pi)
+        counts, _ = np.histogram(angles, BINS, (0, 2 * np.pi))
+        return {"kinds": kinds, "histogram": counts.tolist()}
 
     def _forward(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor, Streams]:
         """Logits, and the maps of a layer, counted from 1, before pooling, with their streams.
