@@ -29,14 +29,8 @@ class SevenLayers(nn.Module):
     pooling after 2 and dropout, if any, after 1, 3, 4, 5 and 6. An image of 28×28 leaves one
     position; of larger ones, the logits are means over the positions.
 
-    Args:
-        in_chans: channels of the images.
-        num_classes: classes of the images.
-        dropout: the probability.
-        width: channels of the layers.
-        conv: a convolution from its layer's number, channels into it and out of it, kernel size,
-            and whether it has a bias.
-        norm: a batch norm from its channels.
+    ``conv`` makes a convolution from its layer's number, the channels into it and out of it, its
+    kernel size, and whether it has a bias; ``norm`` makes a batch norm from its channels.
     """
 
     def __init__(

@@ -44,16 +44,18 @@ def find_images(
     paths, errors = dict[str, Path](), list[InputError]()
     for text in inputs:
         try:
-            for path in _named(text, skip):
-                paths.setdefault(os.path.realpath(path), path)
-        except InputError as error:
-            errors.append(error)
+            images, expected = _named(text, skip)
         except OSError as error:  # such as a folder that may not be read
-            errors.append(InputError(f"{text} cannot be read ({error.strerror})"))
+            images, expected = [], f"{text} cannot be read ({error.strerror})"
+        for path in images:
+            paths.setdefault(os.path.realpath(path), path)
+        if not images:
+            errors.append(InputError(expected))
     return list(paths.values()), errors
 
 
-def _named(text: str, skip: Sequence[str]) -> list[Path]:
+def _named(text: str, skip: Sequence[str]) -> tuple[list[Path], str]:
+    """The images that an input names, and what is wrong if there are none."""
     path = Path(text)
     if os.path.isdir(path):  # False for a name that is too long, where pathlib raises
         from hnets.data.image_file import SUFFIXES
@@ -65,19 +67,16 @@ def _named(text: str, skip: Sequence[str]) -> list[Path]:
             and not file.name.startswith(".")
             and not file.name.endswith(tuple(skip))
         ]
-        expected = f"there is no image in the folder {text}; expected files that end in "
-        expected += ", ".join(SUFFIXES)
-    elif text == STDIN or os.path.lexists(path):
-        return [path]
-    elif glob.has_magic(text):
+        ends = ", ".join(SUFFIXES)
+        message = f"there is no image in the folder {text}; expected files that end in {ends}"
+        return images, message
+    if text == STDIN or os.path.lexists(path):
+        return [path], ""
+    if glob.has_magic(text):
         matches = [Path(match) for match in sorted(glob.glob(text, recursive=True))]
         images = [match for match in matches if match.is_file()]
-        expected = f"there is no file like {text}; give the path of an image"
-    else:
-        images, expected = [], f"there is no file {text}; give the path of an image"
-    if not images:
-        raise InputError(expected)
-    return images
+        return images, f"there is no file like {text}; give the path of an image"
+    return [], f"there is no file {text}; give the path of an image"
 
 
 def output_names(paths: Sequence[Path], folder: Path, endings: Sequence[str]) -> list[str]:
