@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hnets.cli.command_line import app, make_folder, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from hnets.metrics.benchmark import BenchmarkResult
 
 _TITLES = {"none": "without suppression", "standard": "with standard suppression"}
 
@@ -59,13 +52,20 @@ def bench_edges(
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+    from rich.table import Table
 
     from hnets.data.bsds import photos
     from hnets.files import replacing
     from hnets.metrics.benchmark import HUMAN, find_maps, score_maps
+    from hnets.metrics.suppression import VARIANTS
     from hnets.plot import check_matplotlib, precision_recall_figure, save
 
-    suppressions = _suppressions(nms)
+    suppressions = list(dict.fromkeys(name.strip() for name in nms.split(",")))
+    for name in suppressions:
+        if name not in VARIANTS:
+            raise typer.BadParameter(
+                f"expected --nms to name some of {', '.join(VARIANTS)}, got {name!r}"
+            )
     check_matplotlib()
     chosen = photos(split)
     maps = find_maps(pred_dir, chosen)
@@ -81,7 +81,16 @@ def bench_edges(
 
     human = HUMAN if split == "test" else None
     title = f"BSDS500 {split}, {len(chosen)} photographs, {thresholds} thresholds"
-    console.print(_table(results, title))
+    table = Table("suppression", title=title)
+    for name in ("ODS", "OIS", "AP", "threshold", "recall", "precision"):
+        table.add_column(name, justify="right")
+    for result in results:
+        ods = result.scores.ods
+        scores = (ods.f, result.scores.ois.f, result.scores.ap)
+        best = (ods.threshold or 0.0, ods.recall, ods.precision)
+        numbers = [f"{value:.4f}" for value in scores] + [f"{value:.3f}" for value in best]
+        table.add_row(result.suppression, *numbers)
+    console.print(table)
     if human:
         console.print(
             f"people, each against the others: F {human.f:.3f} (recall {human.recall:.3f}, "
@@ -99,30 +108,3 @@ def bench_edges(
     curves = {_TITLES.get(r.suppression, r.suppression): r.scores for r in results}
     figure = precision_recall_figure(curves, human, title)
     typer.echo(f"wrote {save(figure, folder / 'precision-recall.png')}")
-
-
-def _suppressions(text: str) -> list[str]:
-    from hnets.metrics.suppression import VARIANTS
-
-    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
-        if name not in VARIANTS:
-            raise typer.BadParameter(
-                f"expected --nms to name some of {', '.join(VARIANTS)}, got {name!r}"
-            )
-    return names
-
-
-def _table(results: Sequence[BenchmarkResult], title: str) -> Table:
-    from rich.table import Table
-
-    table = Table("suppression", title=title)
-    for name in ("ODS", "OIS", "AP", "threshold", "recall", "precision"):
-        table.add_column(name, justify="right")
-    for result in results:
-        ods = result.scores.ods
-        scores = (ods.f, result.scores.ois.f, result.scores.ap)
-        best = (ods.threshold or 0.0, ods.recall, ods.precision)
-        numbers = [f"{value:.4f}" for value in scores] + [f"{value:.3f}" for value in best]
-        table.add_row(result.suppression, *numbers)
-    return table

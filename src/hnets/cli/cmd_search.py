@@ -5,19 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hnets.cli.cmd_train import Changes
 from hnets.cli.command_line import Device, app, make_folder, whole
 from hnets.errors import InputError
-
-if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
-
-    from hnets.train import Run
-    from hnets.train.checkpoint import Row
 
 SIDE_BY_SIDE = 8
 """Trials at once on a GPU."""
@@ -110,18 +104,18 @@ def search(
             protocol.open_study(chosen, study or name, folder, storage) as shared,
             console.status("training") as status,
         ):
-
-            def watch(run: Run, row: Row) -> None:
-                status.update(f"epoch {row['epoch']:.0f}/{run.recipe.training.epochs}")
-
-            how = (sampler.value, seed, at_once, watch)
             ended = {one.number for one in shared.get_trials(False) if one.state.is_finished()}
             try:
-                for begun in protocol.train_trials(chosen, shared, count, team, *how):
+                for begun in protocol.train_trials(
+                    chosen, shared, count, team, sampler.value, seed, at_once,
+                    lambda run, row: status.update(
+                        f"epoch {row['epoch']:.0f}/{run.recipe.training.epochs}"
+                    ),
+                ):  # fmt: skip
                     protocol.write(chosen, shared, begun, folder)
                     for one in begun:
                         if one.state.is_finished() and one.number not in ended:
-                            say(f"trial {one.number}  {_outcome(one)}")
+                            say(f"trial {one.number}  {protocol.outcome(one)}")
                             ended.add(one.number)
             except KeyboardInterrupt:
                 say("what has ended is kept: run the same command again to go on")
@@ -136,7 +130,7 @@ def search(
             )
             return
         best = protocol.best_of(begun)
-        say(f"the best on validation is trial {best.number}  {_outcome(best)}")
+        say(f"the best on validation is trial {best.number}  {protocol.outcome(best)}")
         final = protocol.best_recipe(chosen, best)
         runs = engine.seeds_of(final, seeds, folder / f"trial-{best.number}", name)
         with engine.watching(runs, console) as watch_runs:
@@ -146,14 +140,3 @@ def search(
     for split, errors in result["summary"].items():
         say(f"{split:>10} error  {engine.mean_and_spread(errors)} %  (seeds: {errors['n']})")
     say(f"wrote search.json, best.toml and result.json to {folder}")
-
-
-def _outcome(trial: FrozenTrial) -> str:
-    from hnets.train.search import STATES
-
-    state = STATES[trial.state]
-    values = "  ".join(
-        f"{key} = {value:.3g}" if isinstance(value, float) else f"{key} = {value}"
-        for key, value in trial.params.items()
-    )
-    return f"{f'val {trial.value:.2f} %' if state == 'done' else state}  {values}"

@@ -44,11 +44,18 @@ def train(
     Several GPUs or machines: torchrun --nproc-per-node 4 -m hnets train RECIPE.
     """
     from rich.console import Console
+    from rich.table import Table
 
     from hnets import train as engine
 
     if recipe is None and not resume:
-        _list()
+        table = Table("recipe", "what it trains", "data")
+        for name in engine.shipped_recipes():
+            if name != SVM:
+                shipped = engine.read_recipe(name)
+                table.add_row(name, shipped.title, shipped.data.name)
+        Console().print(table)
+        typer.echo("Give one of them, or a .toml file of yours: hnets train rotmnist-r-hnet")
         return
     if recipe == SVM:
         raise InputError(f"{SVM} is fitted by hnets reproduce table1 --train --rows {SVM}")
@@ -70,18 +77,3 @@ def train(
     for split, errors in summary.items():
         console.print(f"{split:>10} error  {engine.mean_and_spread(errors)} %", highlight=False)
     console.print(f"wrote {folder / 'result.json'}", markup=False, highlight=False)
-
-
-def _list() -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from hnets.train import read_recipe, shipped_recipes
-
-    table = Table("recipe", "what it trains", "data")
-    for name in shipped_recipes():
-        if name != SVM:
-            recipe = read_recipe(name)
-            table.add_row(name, recipe.title, recipe.data.name)
-    Console().print(table)
-    typer.echo("Give one of them, or a .toml file of yours: hnets train rotmnist-r-hnet")

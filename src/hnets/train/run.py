@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import torch
 from torch import nn
@@ -273,9 +273,8 @@ def prepare(
 
 def load(recipe: Data, split: str) -> Dataset | EdgeSet:
     """A split of a recipe's data; of the training split, as many images as its limit says."""
-    shape = {"size": recipe.size, "channels": recipe.channels}
-    options: dict[str, Any] = {key: value for key, value in shape.items() if value}
-    dataset = data.load(recipe.name, split, **options)
+    size, channels = recipe.size or None, recipe.channels or None
+    dataset: Dataset | EdgeSet = data.load(recipe.name, split, size=size, channels=channels)
     if split == recipe.train and recipe.limit:
         most = f"at most the {len(dataset)} images of {recipe.name} {split}"
         expect(recipe.limit <= len(dataset), "data.limit", most, recipe.limit)

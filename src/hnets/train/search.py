@@ -265,6 +265,16 @@ def best_of(trials: Sequence[FrozenTrial]) -> FrozenTrial:
     )
 
 
+def outcome(trial: FrozenTrial) -> str:
+    """What a trial came to, and its values, in one line."""
+    state = STATES[trial.state]
+    values = "  ".join(
+        f"{key} = {value:.3g}" if isinstance(value, float) else f"{key} = {value}"
+        for key, value in trial.params.items()
+    )
+    return f"{f'val {trial.value:.2f} %' if state == 'done' else state}  {values}"
+
+
 def write(recipe: Recipe, study: optuna.Study, trials: Sequence[FrozenTrial], folder: Path) -> None:
     """Write ``search.json``, with all trials, and ``best.toml``, once there is a best one."""
     best = ranked(trials)[:1]
