@@ -5,17 +5,18 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from rich import box
-from rich.console import Console, ConsoleOptions
-from rich.table import Table
 from torch import Tensor, nn
 
 from hnets.models._p4cnn import P4Conv2d
 from hnets.nn import HConv2d
 from hnets.nn.conv import FrozenHConv2d
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.table import Table
 
 _WHOLE = (HConv2d, FrozenHConv2d)
 
@@ -53,6 +54,9 @@ class Cost:
 
     def table(self, width: int = 120) -> Table:
         """A rich table; a narrow one has no frames and wraps between streams, never in a number."""
+        from rich import box
+        from rich.table import Table
+
         table = Table(show_footer=True)
         table.add_column("layer", footer="total", no_wrap=True)
         table.add_column("kind", no_wrap=True)
@@ -78,6 +82,8 @@ class Cost:
         return table
 
     def __str__(self) -> str:
+        from rich.console import Console
+
         out = io.StringIO()
         Console(file=out, width=120).print(self)
         return out.getvalue().rstrip()

@@ -17,12 +17,7 @@ from hnets.functional._dispatch import backend, batch_norm_backend, needs_refere
 
 
 class Nonlinearity(NamedTuple):
-    """A ReLU with a scale and a shift per field: its operation and its references.
-
-    Its forms are modules of five functions, ``forward``, ``backward`` and, for batch norm,
-    ``moments``, ``backward_sums`` and ``backward_batch``. Each takes the layout of its input last.
-    Sums come as ``(pieces, 2, fields)`` in float64, which are still to be added up.
-    """
+    """A ReLU with a scale and a shift per field: its operation, whose forms are `Backend`s."""
 
     operation: str
     reference: Callable[..., Tensor]

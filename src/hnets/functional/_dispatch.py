@@ -6,10 +6,11 @@ faster forms of the same functions for eager mode: ``cpu``, and ``triton`` for C
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
 
 import torch
 from torch import Tensor
@@ -18,9 +19,49 @@ from torch.autograd import forward_ad
 from hnets.functional import _batch_norm
 
 _TRITON = find_spec("triton") is not None
+Layout = TypeVarTuple("Layout")
 
 tracing = torch.compiler.is_compiling
 """Whether operations are recorded for a compiled or exported graph."""
+
+
+class Backend(Protocol[*Layout]):
+    """A ReLU with a scale and a shift per field, and its batch norm, on one kind of device.
+
+    ``layout`` is what else a function needs to know of its input, ``(batch, channels, h, w)``.
+    Sums come as ``(pieces, 2, fields)`` in float64, which are still to be added up.
+    """
+
+    def forward(
+        self, x: Tensor, scale: Tensor | None, shift: Tensor, /, *layout: *Layout
+    ) -> Tensor:
+        """The rectified map; a scale of None is 1."""
+
+    def backward(
+        self, grad: Tensor, x: Tensor, scale: Tensor | None, shift: Tensor, /, *layout: *Layout
+    ) -> tuple[Tensor, Tensor]:
+        """∂x, and the sums ∂scale and ∂shift."""
+
+    def moments(self, x: Tensor, /, *layout: *Layout) -> Tensor:
+        """Sums Σv and Σv² of the values v that batch norm normalises."""
+
+    def backward_sums(
+        self, grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, /, *layout: *Layout
+    ) -> tuple[Tensor, Any]:
+        """The sums ∂scale and ∂shift, and intermediate results for `backward_batch`."""
+
+    def backward_batch(
+        self,
+        grad: Tensor,
+        x: Tensor,
+        scale: Tensor,
+        shift: Tensor,
+        extra: Sequence[Tensor],
+        intermediate: Any,
+        /,
+        *layout: *Layout,
+    ) -> Tensor:
+        """∂x of batch norm; ``extra`` is its c₁ and c₂ per field."""
 
 
 def transformed() -> bool:
@@ -49,7 +90,7 @@ def backend(operation: str, x: Tensor) -> Any:
     return _module(operation, x.device.type)
 
 
-def batch_norm_backend(x: Tensor, group: torch.distributed.ProcessGroup | None) -> Any:
+def batch_norm_backend(x: Tensor, group: ProcessGroup | None) -> Any:
     """The module with ``fold`` and ``unfold``; in Triton only for the sums of one process."""
     if x.device.type == "cpu" or group is not None:
         return _batch_norm
@@ -62,3 +103,16 @@ def batch_norm_backend(x: Tensor, group: torch.distributed.ProcessGroup | None) 
 def _module(operation: str, device: str) -> Any:
     # Triton comes with torch for CUDA only, so its modules are imported when they are needed.
     return import_module(f"hnets.functional.{operation}.{'cpu' if device == 'cpu' else 'triton'}")
+
+
+if TYPE_CHECKING:  # mypy holds these modules to the protocol
+    from torch.distributed import ProcessGroup
+
+    from hnets.functional.fourier import cpu as fourier_cpu
+    from hnets.functional.fourier import triton as fourier_triton
+    from hnets.functional.magnitudes import cpu as magnitudes_cpu
+    from hnets.functional.magnitudes import triton as magnitudes_triton
+    from hnets.streams import Streams
+
+    _of_magnitudes: tuple[Backend[Streams, float], ...] = (magnitudes_cpu, magnitudes_triton)
+    _of_angles: tuple[Backend[Tensor], ...] = (fourier_cpu, fourier_triton)
