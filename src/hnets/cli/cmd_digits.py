@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from hnets.cli.command_line import app, complain, figure_file
 from hnets.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     from PIL import Image
-    from rich.table import Table
 
     from hnets.predict import RotatedPredictions
 
@@ -64,8 +66,6 @@ def digits(
     if rows and as_json:
         typer.echo(json.dumps([_facts(path, predictions) for path, _, predictions in rows]))
     elif rows:
-        from rich.console import Console
-
         Console().print(_table(rows))
     drawn = True
     if rows and figure is not False:
@@ -132,9 +132,6 @@ def _facts(path: Path, predictions: RotatedPredictions) -> dict[str, Any]:
 
 
 def _table(rows: list[Row]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table()
     table.add_column("image", overflow="fold")
     table.add_column("digit", justify="center", style="bold")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from rich.console import Console
 
 import hnets
 from hnets.cli.command_line import app, make_folder, sides
@@ -42,17 +43,14 @@ def export(
     for edges. Before it gets its name it is run, an ONNX file by onnxruntime
     if that is installed, and compared with torch.
     """
-    from rich.console import Console
-
     if file.suffix.lower() not in SUFFIXES or file.is_dir():
         raise typer.BadParameter(
             f"expected a file that ends in {' or '.join(SUFFIXES)}, got {str(file)!r}",
             param_hint="FILE",
         )
     net = hnets.load(model)
-    finds_edges = isinstance(net, hnets.models.EdgeNetwork)
-    height, width = sides(size or ("321x481" if finds_edges else "28x28"))
-    shape = (1, cast(int, net.in_chans), height, width)
+    default = "321x481" if isinstance(net, hnets.models.EdgeNetwork) else "28x28"
+    shape = (1, cast(int, net.in_chans), *sides(size or default))
     ends = _ends(net, shape)
     make_folder(file.parent, "FILE")
     with Console(stderr=True).status(f"exporting {model}"), replacing(file) as part:

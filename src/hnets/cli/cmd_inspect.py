@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from rich import box
+from rich.console import Console
 
 import hnets
 from hnets.cli.command_line import Seed, figure_file, group, sides, whole
@@ -133,8 +135,6 @@ def cost(
     ] = None,
 ) -> None:
     """Count the parameters and multiplications of a model, layer by layer."""
-    from rich.console import Console
-
     if out is not None:
         _ready(out)
     net = hnets.create_model(model)
@@ -162,9 +162,6 @@ def harmonics(out: Annotated[Path, typer.Option(help=_OUT)] = Path("harmonics.pn
 
 
 def _print(numbers: Numbers) -> None:
-    from rich import box
-    from rich.console import Console
-
     Console().print(numbers.rich(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0)))
 
 

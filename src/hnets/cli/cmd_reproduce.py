@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from hnets.cli.cmd_train import Changes
 from hnets.cli.command_line import Device, group, make_folder, whole
@@ -17,8 +19,6 @@ from hnets.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console
-    from rich.table import Table
 
     from hnets.studies.tables import ResultTable
 
@@ -66,8 +66,6 @@ class _Retraining:
         retrain: Callable[..., dict[str, Any]],
     ) -> tuple[dict[str, Any], Console]:
         """What ships, or what is trained again, of the recipes; and where to print it."""
-        from rich.console import Console
-
         from hnets.train import joined, read_recipe
 
         if not self.train:

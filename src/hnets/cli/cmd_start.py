@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 import hnets
 from hnets.cli.command_line import Seed, app, make_folder, whole
@@ -33,7 +34,6 @@ def quickstart(
 ) -> None:  # fmt: skip
     """Train an H-Net and a plain CNN on upright digits, and test both on rotated ones."""
     import numpy as np
-    from rich.console import Console
 
     from hnets import data, plot
     from hnets.predict import EdgeDetector
@@ -109,8 +109,6 @@ def turn(
     seed: Seed = 1,
 ) -> None:
     """Rotate an image, and see an untrained network's feature maps rotate with it."""
-    from rich.console import Console
-
     from hnets import plot
     from hnets.studies import find_image, rotated_image
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,6 @@ class Numbers:
 
     def rich(self, **look: Any) -> Table:
         """The table for a terminal, its numbers at the right; ``look`` is that of rich's Table."""
-        from rich.table import Table
-        from rich.text import Text
-
         table = Table(title=self.title or None, **look)
         for name, *cells in zip(self.header, *self.rows, strict=True):
             number = all(cell[:1] in "0123456789." or cell.startswith("exact") for cell in cells)

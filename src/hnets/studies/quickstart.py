@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 from torch import Tensor
 
 from hnets._cost import cost
@@ -17,9 +18,6 @@ from hnets.data.spline import rotate, to_bytes
 from hnets.studies.numbers import Numbers
 from hnets.train import Recipe, Result, Run, Team, train, watching
 from hnets.train.recipe import Data, Model, Optimiser, Training
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 ANGLES = tuple(range(0, 360, 15))
 """Degrees by which the test digits are rotated."""
