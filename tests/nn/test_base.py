@@ -93,7 +93,7 @@ def test_wrong_ranks_are_named(shape: tuple[int, ...]) -> None:
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, stride=(2, 0)), ["stride", "got (2, 0)"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, dilation=-1), ["dilation", "got -1"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 4, padding="same"), ["odd kernel_size", "got 4"]),
-        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding="valid"), ["padding", "'valid'"]),
+        (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding="full"), ["padding", "'full'"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=-1), ["padding", "got -1"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=1.5), ["padding", "got 1.5"]),
         (lambda: hnn.HConv2d("3x0r", "8x0", 3, padding=None), ["padding", "got None"]),

@@ -534,7 +534,7 @@ def test_a_path_that_no_ring_carries_is_left_out_and_the_others_stay() -> None:
         ({"stride": 2.0}, "stride is .* got 2.0"),
         ({"stride": (2, 0)}, r"stride is .* got \(2, 0\)"),
         ({"dilation": -1}, "dilation is .* got -1"),
-        ({"padding": "valid"}, "padding is \"same\", a whole number from 0 .* got 'valid'"),
+        ({"padding": "full"}, "padding is \"same\", \"valid\", a whole .* got 'full'"),
         ({"padding": -1}, "padding is .* got"),
         ({"padding": (1, 2, 3)}, r"padding is .* got \(1, 2, 3\)"),
         ({"padding": 1.5}, "padding is .* got 1.5"),
@@ -614,3 +614,8 @@ def test_autocast_takes_inputs_of_its_own_type(low: torch.dtype) -> None:
 def test_prints_its_arguments() -> None:
     text = repr(hnn.HConv2d("3x0r", BOTH, 5, stride=2))
     assert "3x0r -> 8x0 + 8x1, kernel_size=5, stride=(2, 2)" in text
+    assert "dilation" not in text
+    other = hnn.HConv2d("3x0r", BOTH, 5, padding="valid", dilation=2, phase="ring", share=False)
+    assert "padding=(0, 0), rings='exact', dilation=(2, 2), phase='ring', share=False" in repr(
+        other
+    )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.basis import Rings
-from hnets.nn._base import flag, floating, pair, square, width
+from hnets.nn._base import flag, floating, pair, square, whole, width
 from hnets.nn.kernel import Combine, HarmonicFilters
 from hnets.plan import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
@@ -36,7 +36,7 @@ class HConv2d(nn.Module):
             width. They stay where a rotation by 90 degrees puts them only if
             ``size + 2·padding − dilation·(kernel_size − 1) − 1`` is a multiple of it. A pair of
             unequal numbers leaves an equivariance to rotations by 180 degrees.
-        padding: pixels added on each side: a number, a pair, or ``"same"``.
+        padding: pixels added on each side: a number, a pair, ``"same"`` or ``"valid"`` (none).
         dilation: distance between the pixels of the kernel: a number, or a pair. Unequal ones
             stretch the filters, which leaves an equivariance to rotations by 180 degrees.
         groups: 1; other numbers are refused.
@@ -66,7 +66,7 @@ class HConv2d(nn.Module):
         kernel_size: int | tuple[int, int],
         *,
         stride: int | tuple[int, int] = 1,
-        padding: int | tuple[int, int] | Literal["same"] = 0,
+        padding: int | tuple[int, int] | Literal["same", "valid"] = 0,
         dilation: int | tuple[int, int] = 1,
         groups: int = 1,
         bias: bool = False,
@@ -86,7 +86,7 @@ class HConv2d(nn.Module):
                 "HConv2d has no bias, because a constant in an order other than 0 would not rotate "
                 "with the image; the HBatchNorm2d or ModReLU after it has one per field"
             )
-        if groups != 1:
+        if whole(groups, "groups") != 1:
             raise ValueError(
                 "HConv2d has groups=1 only, because filters are shared between whole streams; "
                 f"use one HConv2d per group of streams, got groups={groups!r}"
@@ -110,7 +110,8 @@ class HConv2d(nn.Module):
                 )
             self.padding = (reach[0] // 2, reach[1] // 2)
         else:
-            self.padding = pair(padding, "padding", least=0, other='"same", ')
+            pixels = 0 if padding == "valid" else padding
+            self.padding = pair(pixels, "padding", least=0, other='"same", "valid", ')
         self.padding_mode, self.combine = padding_mode, combine
         share, conjugate = flag(share, "share"), flag(conjugate, "conjugate")
         sigma = width(sigma, "sigma", most=10)  # with more, rounding errors are all that is left
@@ -131,11 +132,23 @@ class HConv2d(nn.Module):
         self.filters.reset_parameters()
 
     def extra_repr(self) -> str:
-        """The arguments, for `print`."""
-        return (
+        """The arguments, for `print`; as in torch, those with a default only where they differ."""
+        spec = self.filters.spec
+        text = (
             f"{self.in_streams} -> {self.out_streams}, kernel_size={self.kernel_size}, "
-            f"stride={self.stride}, padding={self.padding}, rings={self.filters.spec.rings!r}"
+            f"stride={self.stride}, padding={self.padding}, rings={spec.rings!r}"
         )
+        for name, value, default in (
+            ("dilation", self.dilation, (1, 1)),
+            ("padding_mode", self.padding_mode, "zeros"),
+            ("phase", spec.phase, "filter"),
+            ("share", spec.share, True),
+            ("conjugate", spec.conjugate, False),
+            ("combine", self.combine, "sum"),
+        ):
+            if value != default:
+                text += f", {name}={value!r}"
+        return text
 
 
 class FrozenHConv2d(nn.Conv2d):
