@@ -534,7 +534,7 @@ def test_a_path_that_no_ring_carries_is_left_out_and_the_others_stay() -> None:
         ({"stride": 2.0}, "stride is .* got 2.0"),
         ({"stride": (2, 0)}, r"stride is .* got \(2, 0\)"),
         ({"dilation": -1}, "dilation is .* got -1"),
-        ({"padding": "full"}, "padding is \"same\", \"valid\", a whole .* got 'full'"),
+        ({"padding": "full"}, 'padding is "same", "valid", a whole .* got \'full\''),
         ({"padding": -1}, "padding is .* got"),
         ({"padding": (1, 2, 3)}, r"padding is .* got \(1, 2, 3\)"),
         ({"padding": 1.5}, "padding is .* got 1.5"),
