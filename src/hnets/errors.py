@@ -35,11 +35,12 @@ def suggest(word: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown word: the known one that is nearest, or all of them.
 
     >>> suggest("tran", ["train", "test"]), suggest("zebra", ["train", "test"])
-    ("; did you mean 'train'?", '; there is train, test')
+    ("; did you mean 'train'?", '; choose from train, test')
     >>> suggest("epochs", ["training.epochs"])
     "; did you mean 'training.epochs'?"
     """
     known = list(known)
     near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.55)
     near = [name for name in known if name.endswith(f".{word}")] or near
-    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(known) or 'none'}"
+    choices = f"choose from {', '.join(known)}" if known else "there are none"
+    return f"; did you mean {near[0]!r}?" if near else f"; {choices}"

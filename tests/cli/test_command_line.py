@@ -137,7 +137,7 @@ def test_harmonics(hnets_command: Command, name: str) -> None:
     [
         ("inspect cost", "Missing argument .*; see hnets inspect cost --help"),
         ("inspect cost hnet_minst", "no model is called 'hnet_minst'; did you mean 'hnet_mnist"),
-        ("inspect cost zzz", "no model is called 'zzz'; there is hdsn"),
+        ("inspect cost zzz", "no model is called 'zzz'; choose from hdsn"),
         ("inspect cost hnet_mnist --size 28", "'28' is not HEIGHTxWIDTH in pixels.*; write 28x28"),
         ("inspect cost hnet_mnist --size 0x9", "'0x9' is not HEIGHTxWIDTH"),
         ("inspect cost hnet_mnist --size 99999x2", "'99999x2' is not HEIGHTxWIDTH"),

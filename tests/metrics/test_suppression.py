@@ -44,7 +44,7 @@ def test_variants_differ_and_are_known_by_name() -> None:
     counts = {name: int((result > 0).sum()) for name, result in results.items()}
     assert counts["two-pixels"] < counts["standard"] < counts["none"]
     assert counts["unsmoothed"] not in (counts["standard"], counts["none"])
-    with pytest.raises(InputError, match="there is no suppression 'nms'; there is none, stan"):
+    with pytest.raises(InputError, match="there is no suppression 'nms'; choose from none, stan"):
         suppress(soft, "nms")
     with pytest.raises(InputError, match="at least 2×2"):
         suppress(np.zeros((1, 9)))

@@ -87,7 +87,7 @@ def test_training_lowers_the_loss(name: str) -> None:
     [
         ("hnet_minst", "did you mean 'hnet_mnist'?"),
         ("P4-CNN", "did you mean 'p4cnn'?"),
-        ("xyz", "there is hdsn, hed, hed_low, hnet_fourier_tiny, hnet_fourier_small"),
+        ("xyz", "choose from hdsn, hed, hed_low, hnet_fourier_tiny, hnet_fourier_small"),
     ],
 )
 def test_unknown_names_get_advice(name: str, advice: str) -> None:
@@ -99,9 +99,9 @@ def test_unknown_names_get_advice(name: str, advice: str) -> None:
 def test_unknown_options_get_advice() -> None:
     with pytest.raises(InputError, match="no option 'centre_of_mas'; did you mean 'centre_of_m"):
         hnets.create_model("hnet_fourier_tiny", centre_of_mas=True)
-    with pytest.raises(InputError, match="z2cnn has no option 'rings'; there is in_chans, num_"):
+    with pytest.raises(InputError, match="z2cnn has no option 'rings'; choose from in_chans, num_"):
         hnets.create_model("z2cnn", rings="exact")
-    with pytest.raises(InputError, match="hdsn has no option 'num_classes'; there is none"):
+    with pytest.raises(InputError, match="hdsn has no option 'num_classes'; there are none"):
         hnets.create_model("hdsn", num_classes=3)
 
 

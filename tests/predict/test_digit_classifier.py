@@ -117,3 +117,13 @@ def test_digits_are_read_at_any_angle(
     # A 6 and a 9 are the same at an angle that nobody knows.
     digits_read, truth = (np.where(each == 9, 6, each) for each in (digits_read, truth))
     assert (digits_read == truth).mean() > bound
+
+
+def test_one_image_is_a_call_and_a_path_will_do(tmp_path: Path) -> None:
+    classifier, image = DigitClassifier(digits()), drawn()
+    image.save(tmp_path / "digit.png")
+    (expected,) = classifier.classify([image])
+    for source in (image, tmp_path / "digit.png", str(tmp_path / "digit.png")):
+        assert np.array_equal(classifier(source).probabilities, expected.probabilities)
+    with pytest.raises(InputError, match="classify takes a list of images; for one, call the"):
+        classifier.classify(image)  # type: ignore[arg-type]

@@ -60,6 +60,16 @@ def test_images_of_every_kind_are_read_alike() -> None:
         np.testing.assert_array_equal(detector()(image), detector()(grey))
 
 
+def test_the_path_of_a_file_will_do(tmp_path: Path) -> None:
+    detector, image = EdgeDetector(edge_network()), Image.fromarray(blobs(24, 32))
+    image.save(tmp_path / "photo.png")
+    expected = detector(image)
+    assert np.array_equal(detector(str(tmp_path / "photo.png")), expected)
+    assert np.array_equal(detector([tmp_path / "photo.png"])[0], expected)
+    with pytest.raises(ImageError, match=r"there is no file missing\.png"):
+        detector("missing.png")
+
+
 def test_what_is_transparent_is_laid_on_white() -> None:
     pixels = blobs()
     clear = np.concatenate([pixels, np.zeros((40, 52, 1), np.uint8)], 2)
@@ -234,7 +244,7 @@ def test_suppressed_is_suppress_edges_of_oriented() -> None:
     inside = np.s_[6:-6, 6:-6]
     expected = np.where(remain, oriented.strength, 0)
     np.testing.assert_array_equal(lines[inside], expected[inside])
-    with pytest.raises(InputError, match="there is no suppression 'thick'; there is none, "):
+    with pytest.raises(InputError, match="there is no suppression 'thick'; choose from none, "):
         detector().suppressed(blobs(), variant="thick")
 
 

@@ -58,7 +58,7 @@ def test_changes_are_applied_in_order_and_typed(tmp_path: Path) -> None:
     [
         (SMALLEST + "[optimizer]\nrate = 1", "a recipe has no key 'optimizer'; did you mean 'opt"),
         (SMALLEST + "[training]\nepoch = 1", r"\[training\] has no key 'epoch'; did you mean 'epo"),
-        (SMALLEST + "[training]\nzebra = 1", "has no key 'zebra'; there is epochs, batch"),
+        (SMALLEST + "[training]\nzebra = 1", "has no key 'zebra'; choose from epochs, batch"),
         (SMALLEST + '[training]\nepochs = "9"', "training.epochs: expected a whole number, got"),
         (SMALLEST + "[training]\nepochs = 1.5", "epochs: expected a whole number, got 1.5"),
         (SMALLEST + "[training]\nepochs = true", "training.epochs: expected a whole number"),
@@ -72,7 +72,7 @@ def test_changes_are_applied_in_order_and_typed(tmp_path: Path) -> None:
         (SMALLEST + "[optimiser]\neps = -1.0", "optimiser.eps: expected a number above 0"),
         (SMALLEST + "[training]\nseed = 4294967296", "seed: expected a whole number below"),
         (SMALLEST + "[training]\nema = 1.0", "ema: expected a number from 0 to below 1, got 1.0"),
-        (SMALLEST + "augment = 3", "has no key 'augment'; there is name"),
+        (SMALLEST + "augment = 3", "has no key 'augment'; choose from name"),
         ("augment = 3\n" + SMALLEST, "augment: expected a table of keys, got 3"),
         ('title = "t"\n[data]\nname = "digits"', "a recipe needs a key 'model'"),
         ('title = "t"\n[model]\n[data]\nname = "digits"', r"\[model\] needs a key 'name'"),
@@ -115,7 +115,7 @@ def test_long_values_are_cut_short_in_an_error(tmp_path: Path, change: str) -> N
         read_recipe(written(tmp_path, SMALLEST), [change.replace("WORD", "x" * 10_000)])
     assert len(str(caught.value)) < 1000
     values = {"optimiser": {"y" * 10_000: 1}, **tomllib.loads(SMALLEST)}
-    with pytest.raises(InputError, match=r"\[optimiser\] has no key 'y+…; there is rate"):
+    with pytest.raises(InputError, match=r"\[optimiser\] has no key 'y+…; choose from rate"):
         Recipe.from_dict(values)
 
 

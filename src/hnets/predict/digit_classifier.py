@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from PIL import Image
 from torch import nn
 
 from hnets.devices import usable
@@ -112,8 +113,14 @@ class DigitClassifier:
         self.device = usable(device)
         self.model = freeze(network).to(self.device)
 
+    def __call__(self, image: ImageLike) -> DigitPrediction:
+        """The digit in an image."""
+        return self.classify([image])[0]
+
     def classify(self, images: Iterable[ImageLike]) -> list[DigitPrediction]:
         """The digit in each image, of any size; `hnets.predict.as_digit` locates it."""
+        if isinstance(images, str | os.PathLike | Image.Image | np.ndarray):
+            raise InputError("classify takes a list of images; for one, call the classifier itself")
         seen = [find_ink(image, f"image {i}").digit() for i, image in enumerate(images)]
         return [DigitPrediction(*each) for each in zip(self.probabilities(seen), seen, strict=True)]
 

@@ -18,7 +18,7 @@ from hnets.export import freeze
 from hnets.metrics.suppression import suppress
 from hnets.models import EdgeNetwork, load
 from hnets.predict import SCALES
-from hnets.predict.image_input import Floats, ImageLike, rgb
+from hnets.predict.image_input import Floats, ImageLike, Images, rgb
 from hnets.predict.orientation import OrientationReader
 from hnets.predict.tiles import View, predict_tiled, receptive_radius, split
 
@@ -79,13 +79,11 @@ class EdgeDetector:
         self._view = View(receptive_radius(self.model), len(self.model.stages) - 1, place)
 
     @overload
-    def __call__(
-        self, image: Sequence[ImageLike], scales: Sequence[float] = ...
-    ) -> list[Floats]: ...
+    def __call__(self, image: Images, scales: Sequence[float] = ...) -> list[Floats]: ...
     @overload
     def __call__(self, image: ImageLike, scales: Sequence[float] = ...) -> Floats: ...
     def __call__(
-        self, image: ImageLike | Sequence[ImageLike], scales: Sequence[float] = (1.0,)
+        self, image: ImageLike | Images, scales: Sequence[float] = (1.0,)
     ) -> Floats | list[Floats]:
         """How sure the network is of an edge, ``(height, width)`` from 0 to 1."""
 
@@ -95,13 +93,11 @@ class EdgeDetector:
         return _each(image, strength, np.stack)
 
     @overload
-    def oriented(
-        self, image: Sequence[ImageLike], scales: Sequence[float] = ...
-    ) -> list[OrientedEdges]: ...
+    def oriented(self, image: Images, scales: Sequence[float] = ...) -> list[OrientedEdges]: ...
     @overload
     def oriented(self, image: ImageLike, scales: Sequence[float] = ...) -> OrientedEdges: ...
     def oriented(
-        self, image: ImageLike | Sequence[ImageLike], scales: Sequence[float] = (1.0,)
+        self, image: ImageLike | Images, scales: Sequence[float] = (1.0,)
     ) -> OrientedEdges | list[OrientedEdges]:
         """The same, and which way edges run; `hnets.predict.orientation` says how that is read.
 
@@ -115,7 +111,7 @@ class EdgeDetector:
 
     @overload
     def suppressed(
-        self, image: Sequence[ImageLike], scales: Sequence[float] = ..., variant: str = ...
+        self, image: Images, scales: Sequence[float] = ..., variant: str = ...
     ) -> list[Floats]: ...
     @overload
     def suppressed(
@@ -123,7 +119,7 @@ class EdgeDetector:
     ) -> Floats: ...
     def suppressed(
         self,
-        image: ImageLike | Sequence[ImageLike],
+        image: ImageLike | Images,
         scales: Sequence[float] = (1.0,),
         variant: str = "standard",
     ) -> Floats | list[Floats]:
@@ -200,12 +196,12 @@ def _angles(maps: Floats) -> Floats:
 
 
 def _each(
-    images: ImageLike | Sequence[ImageLike],
+    images: ImageLike | Images,
     one: Callable[[ImageLike, str], Output],
     stack: Callable[[list[Output]], Output],
 ) -> Output | list[Output]:
     """The output for an image, for a batch, or for each of a list."""
-    if isinstance(images, Sequence):
+    if isinstance(images, list | tuple):
         return [one(each, f"image {number}") for number, each in enumerate(images)]
     if isinstance(images, np.ndarray) and images.ndim == 4 and len(images):
         return stack([one(each, f"image {number}") for number, each in enumerate(images)])

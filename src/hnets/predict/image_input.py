@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from hnets.data.image_file import ImageError, eight_bits
+from hnets.data.image_file import LARGEST, ImageError, eight_bits, read_image
 
 Floats: TypeAlias = NDArray[np.float32]
-ImageLike: TypeAlias = Image.Image | NDArray[Any]
-"""A Pillow image, or an array ``(height, width)``, ``(height, width, 3)``, or with alpha
-``(height, width, 4)``, of uint8, uint16, or floating point from 0 to 1."""
+ImageLike: TypeAlias = Image.Image | NDArray[Any] | str | os.PathLike[str]
+"""The path of a file, a Pillow image, or an array ``(height, width)``, ``(height, width, 3)``, or
+with alpha ``(height, width, 4)``, of uint8, uint16, or floating point from 0 to 1."""
+Images: TypeAlias = list[Any] | tuple[Any, ...]
+"""Several of them."""
 
 _WHOLE = {"bool": 1, "uint8": 255, "uint16": 65535}
 _SLACK = 1e-6  # of rounding, below 0 and above 1
@@ -28,6 +31,8 @@ def rgb(image: ImageLike, name: str = "the image") -> NDArray[Any]:
     >>> rgb(np.zeros((20, 30), np.uint8)).shape
     (20, 30, 3)
     """
+    if isinstance(image, str | os.PathLike):
+        image = read_image(image, smallest=1, largest=2 * LARGEST)
     if isinstance(image, Image.Image):
         if 0 in image.size:
             raise ImageError(f"{name} is {image.width}×{image.height} pixels: it is empty")
@@ -38,8 +43,8 @@ def rgb(image: ImageLike, name: str = "the image") -> NDArray[Any]:
         colours_first = values.ndim == 3 and values.shape[0] in (1, 3, 4)
         advice = "; put the colours last with numpy.moveaxis(image, 0, -1)"
         raise ImageError(
-            f"{name} should be a Pillow image or an array of shape {_SHAPES}, got {values.shape}"
-            f"{advice if colours_first else ''}"
+            f"{name} should be a path, a Pillow image or an array of shape {_SHAPES}, got "
+            f"{values.shape}{advice if colours_first else ''}"
         )
     if not values.size:
         raise ImageError(f"{name} should have pixels, got an array of shape {values.shape}")
