@@ -68,7 +68,7 @@ def test_subsets() -> None:
     [
         (("mnst",), r"no data set or folder 'mnst'; did you mean 'mnist'\?"),
         (("rotmnist_r",), r"did you mean 'rotmnist-r'\?"),
-        (("zebra",), r"no data set or folder 'zebra'; there is mnist, rotmnist,"),
+        (("zebra",), r"no data set or folder 'zebra'; choose from mnist, rotmnist,"),
         (("mnist", "training"), r"no split 'training'; did you mean 'train'\?"),
         (("mnist", "valid"), r"did you mean 'val'\?"),
         (("some/where",), "there is no folder some/where"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 inspect = group("inspect", "Look inside a network: figures from the weights that ship, or yours.")
 
 _OUT = "Figure to write: .png, .svg or .pdf."
-_MODEL = "A model of ours, a trained file or folder, or yours as file.py:attribute."
+_MODEL = "A model, a file or folder of weights, or your module as file.py:attribute."
 
 
 @inspect.command()

@@ -27,7 +27,7 @@ def quickstart(
     epochs: Annotated[
         int,
         typer.Option(
-            parser=whole(1, 1000), metavar="1..1000", help="How often each digit is learned from."
+            parser=whole(1, 1000), metavar="1..1000", help="Training epochs."
         ),
     ] = 24,
     seed: Seed = 1,
