@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from hnets import nn as hnn
 from hnets.functional import rotate_pixels
 
-SIZE = 64
+SIZE = 48
 
 
 class HUNet(nn.Module):
@@ -60,8 +60,8 @@ def ellipses(count: int, seed: int) -> tuple[Tensor, Tensor]:
     at = torch.arange(SIZE) - (SIZE - 1) / 2
     masks = torch.zeros(count, 1, SIZE, SIZE)
     for _ in range(2):
-        x, y = 24 * torch.rand(2, count, 1, 1, 1, generator=generator) - 12
-        long, short = 12 + 4 * torch.rand(count, 1, 1, 1, generator=generator), 5
+        x, y = 18 * torch.rand(2, count, 1, 1, 1, generator=generator) - 9
+        long, short = 9 + 3 * torch.rand(count, 1, 1, 1, generator=generator), 4
         inside = ((at - x) / long) ** 2 + ((at[:, None] - y) / short) ** 2 < 1
         masks = torch.maximum(masks, inside.float())
     noise = torch.randn(masks.shape, generator=generator)

@@ -26,7 +26,7 @@ def test_a_folder_is_classified_alike_at_every_angle() -> None:
 
 
 def test_a_segmentation_rotates_with_the_image(tmp_path: Path) -> None:
-    printed = run("segment.py", "--steps", 40, "--out", tmp_path / "drawn.png")
+    printed = run("segment.py", "--steps", 30, "--out", tmp_path / "drawn.png")
     overlaps = [float(value) for value in re.findall(r"overlap ([\d.]+)", printed)]
     assert len(overlaps) == 4
     assert min(overlaps) > 0.6
