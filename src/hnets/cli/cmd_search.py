@@ -53,10 +53,10 @@ def search(
     ] = Sampler.random,
     seeds: Annotated[
         int,
-        typer.Option(parser=whole(1, 1000), metavar="N", help="To train the best trial with."),
+        typer.Option(parser=whole(1, 1000), metavar="N", help="Seeds of the final training."),
     ] = 5,
     seed: Annotated[
-        int, typer.Option(parser=whole(0, 10**9 - 1), metavar="S", help="Of the random values.")
+        int, typer.Option(parser=whole(0, 10**9 - 1), metavar="S", help="Seed of the sampler.")
     ] = 0,
     parallel: Annotated[
         int | None,

@@ -39,17 +39,17 @@ def train(
 ) -> None:
     """Train a network by a recipe; `hnets train` alone lists the recipes that ship.
 
-    Writes to runs/RECIPE unless told otherwise: for each seed a checkpoint, log.csv, TensorBoard
+    Writes to runs/RECIPE, or the folder of --out: for each seed a checkpoint, log.csv, TensorBoard
     events and the weights; and result.json for all of them. On a GPU all seeds train at once.
     Several GPUs or machines: torchrun --nproc-per-node 4 -m hnets train RECIPE.
     """
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from hnets import train as engine
 
     if recipe is None and not resume:
-        table = Table("recipe", "what it trains", "data")
+        table = Table(Column("recipe", no_wrap=True), "what it trains", "data")
         for name in engine.shipped_recipes():
             if name != SVM:
                 shipped = engine.read_recipe(name)
