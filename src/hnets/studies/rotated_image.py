@@ -1,4 +1,4 @@
-"""Rotate an image: how the feature maps of the README's network follow, beside a plain one's."""
+"""Rotate an image: how the feature maps of a small network follow, beside a plain one's."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RotatedImage:
 
 
 def example_network(seed: int = 1) -> nn.Sequential:
-    """The network of the README, with random weights."""
+    """The first network of the documentation, with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.Sequential(
