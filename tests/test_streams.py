@@ -225,6 +225,45 @@ def test_order_zero_is_left_alone() -> None:
     assert not torch.allclose(rotated[:, 7:], x[:, 7:])
 
 
+# Mirrors -----------------------------------------------------------------------------------------
+
+
+@given(layout, angle)
+def test_a_mirror_conjugates_each_stream_about_its_axis(streams: Streams, axis: float) -> None:
+    x = image(streams)
+    mirrored = as_complex(streams.reflect(x, axis), streams)
+    for s, before, after in zip(streams, as_complex(x, streams), mirrored, strict=True):
+        phase = complex(math.cos(2 * s.order * axis), math.sin(2 * s.order * axis))
+        torch.testing.assert_close(after, phase * before.conj(), rtol=0, atol=1e-13)
+
+
+@given(layout, angle, angle)
+def test_mirrors_and_rotations_are_the_group_o2(streams: Streams, a: float, b: float) -> None:
+    x = image(streams)
+
+    def same(one: Tensor, other: Tensor) -> None:
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+    same(streams.reflect(streams.reflect(x, a), a), x)
+    same(streams.reflect(streams.reflect(x, a), b), streams.rotate(x, 2 * (b - a)))
+    same(streams.rotate(streams.reflect(x, a), b), streams.reflect(x, a + b / 2))
+
+
+def test_order_zero_has_an_even_and_an_odd_part() -> None:
+    streams = Streams("3x0r + 2x0")
+    x = image(streams)
+    mirrored = streams.reflect(x, 0.4)
+    assert torch.equal(mirrored[:, :5], x[:, :5])
+    assert torch.equal(mirrored[:, 5:], -x[:, 5:])
+
+
+def test_a_batch_of_axes_mirrors_each_element_by_its_own() -> None:
+    streams, axes = Streams("1x0 + 2x1"), torch.tensor([0.3, -2.0], dtype=torch.float64)
+    x = image(streams, batch=2)
+    expected = [streams.reflect(x[i : i + 1], axis) for i, axis in enumerate(map(float, axes))]
+    torch.testing.assert_close(streams.reflect(x, axes), torch.cat(expected), rtol=0, atol=1e-14)
+
+
 def test_rotation_of_vectors_keeps_dtype_and_gradient() -> None:
     streams = Streams("2x1")
     x = torch.randn(3, 4, requires_grad=True)

@@ -37,6 +37,16 @@ class KernelSpec:
         if self.phase not in ("filter", "ring", "free", "none"):
             raise ValueError(f'phase is "filter", "ring", "free" or "none", got {self.phase!r}')
 
+    @property
+    def mirror(self) -> bool:
+        """Whether the kernels commute with reflections: if and only if all weights are real.
+
+        In a mirror φ becomes −φ and z becomes conj(z), so that a filter ``a(r)·exp(imφ)``, on z or
+        on conj(z), becomes one with conj(a). The real ones of all paths, direct and conjugate,
+        unshared, are the whole space of O(2)-equivariant kernels.
+        """
+        return self.phase == "none"
+
     def basis(self, order: int) -> NDArray[np.complex128]:
         """The unit-norm filters of an order in this kernel: ``(rings, k, k)``."""
         return harmonic_basis(self.kernel_size, order, self.rings, self.sigma)

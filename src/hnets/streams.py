@@ -1,7 +1,8 @@
 """Which channel of a plain tensor belongs to which rotation order.
 
 A feature map is an ordinary real tensor ``(batch, channels, height, width)``. Its layout is a
-small frozen value, known when a module is built, that never travels with the tensor.
+small frozen value, known when a module is built, that never travels with the tensor. It says what
+rotations (`Streams.rotate`) and reflections (`Streams.reflect`) of an image do to the values.
 """
 
 from __future__ import annotations
@@ -233,6 +234,34 @@ class Streams:
                 part = torch.cat([cos * re - sin * im, sin * re + cos * im], dim=1)
             rotated.append(part)
         return torch.cat(rotated, dim=1)
+
+    def reflect(self, x: Tensor, axis: float | Tensor = 0.0) -> Tensor:
+        """Replace every stream z by exp(2i·order·axis)·conj(z): its value in the mirrored image.
+
+        The image is mirrored across a line at the angle ``axis``, in radians from +x, one angle or
+        one per element of the batch: 0 exchanges above and below, π/2 left and right. A real
+        stream is *even*, it stays the same. A complex order 0 is two things: its real part is
+        even, and its imaginary part is *odd*, it changes sign. Together with the orders from 1 up
+        these are all irreducible representations of O(2).
+
+        Layers with ``mirror=True`` commute with this. The pixels stay where they are; see
+        `hnets.functional.reflect` for the action on a whole feature map.
+
+        >>> x = torch.tensor([[3.0, 4.0, 3.0, 4.0]])         # the number 3 + 4i in both orders
+        >>> Streams("1x0 + 1x1").reflect(x)
+        tensor([[ 3., -4.,  3., -4.]])
+        >>> Streams("1x0 + 1x1").reflect(x, torch.pi / 2).round()
+        tensor([[ 3., -4., -3.,  4.]])
+        """
+        self.check(x, "Streams.reflect")
+        conjugated = []
+        for stream, where in zip(self, self.slices, strict=True):
+            part = x[:, where]
+            if not stream.real:
+                re, im = part.chunk(2, dim=1)
+                part = torch.cat([re, -im], dim=1)
+            conjugated.append(part)
+        return self.rotate(torch.cat(conjugated, dim=1), 2 * axis)
 
 
 StreamsLike = Union[str, Streams, Iterable[Stream]]  # noqa: UP007 - evaluated, holds a forward name

@@ -46,6 +46,32 @@ def test_half_a_rotation_of_any_image_is_exact() -> None:
     assert torch.equal(F.rotate_pixels(x, math.pi), torch.rot90(x, 2, (2, 3)))
 
 
+@pytest.mark.parametrize("shape", [(33, 33), (33, 48)])
+@pytest.mark.parametrize("degrees", [0, 20, 45, 90, -60])
+def test_a_reflection_puts_things_across_its_axis(degrees: float, shape: tuple[int, int]) -> None:
+    axis = math.radians(degrees)
+    actual = F.reflect_pixels(dot(7.0, 3.0, *shape), axis)
+    mirrored = complex(7.0, -3.0) * complex(math.cos(2 * axis), math.sin(2 * axis))
+    assert (actual - dot(mirrored.real, mirrored.imag, *shape)).abs().max() < 0.025
+
+
+def test_flips_and_transpositions_are_exact() -> None:
+    x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
+    flips = (x.flip(2), x.mT.flip(2, 3), x.flip(3), x.mT)
+    for degrees, expected in zip((0, 45, 90, 135), flips, strict=True):
+        assert torch.equal(F.reflect_pixels(x, math.radians(degrees)), expected)
+    oblong = x[..., :5]
+    assert torch.equal(F.reflect_pixels(oblong, math.pi / 2), oblong.flip(3))
+
+
+def test_reflection_of_a_feature_map_moves_pixels_and_conjugates() -> None:
+    streams = Streams("1x0r + 1x0 + 1x1")
+    x = torch.randn(1, streams.channels, 9, 9, dtype=torch.float64)
+    sign = torch.tensor([1, 1, -1, -1, 1], dtype=torch.float64).view(1, -1, 1, 1)  # left and right
+    actual = F.reflect(x, streams, math.pi / 2)
+    torch.testing.assert_close(actual, sign * x.flip(3), rtol=0, atol=1e-14)
+
+
 def test_rotation_of_a_feature_map_moves_pixels_and_phases() -> None:
     streams = Streams("1x0r + 1x1")
     x = torch.randn(1, streams.channels, 9, 9, dtype=torch.float64)

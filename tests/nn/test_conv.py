@@ -15,6 +15,7 @@ import hnets
 from hnets import Streams
 from hnets import nn as hnn
 from hnets.basis import Rings, harmonic_basis
+from hnets.plan import Phase
 
 EXACT = 1e-10
 
@@ -308,8 +309,15 @@ def rotation(order: int | None, theta: float) -> np.ndarray:
     return np.array([[c, -s], [s, c]])
 
 
-def equivariant_kernels(n: int | None, p: int | None, size: int, rings: Rings) -> Tensor:
-    """All equivariant kernels, by averaging any kernel over all rotations.
+def conjugation(order: int | None) -> np.ndarray:
+    """The real matrix of a reflection across the x axis; None is a real field."""
+    return np.ones((1, 1)) if order is None else np.diag([1.0, -1.0])
+
+
+def equivariant_kernels(
+    n: int | None, p: int | None, size: int, rings: Rings, mirror: bool = False
+) -> Tensor:
+    """All equivariant kernels, by averaging any kernel over all rotations, and over reflections.
 
     Fourier series on a circle of 48 angles: a matrix of functions exp(ikφ), averaged as
     ∫ρ_p(θ)·K(φ−θ)·ρ_n(θ)⁻¹dθ, then put on the grid by the basis of each order that is left.
@@ -327,6 +335,9 @@ def equivariant_kernels(n: int | None, p: int | None, size: int, rings: Rings) -
                 ],
                 axis=0,
             )
+            if mirror:  # the value at −φ, seen in a mirror
+                opposite = circle[-np.arange(len(angles))]
+                circle = (circle + conjugation(p) @ opposite @ conjugation(n)) / 2
             series = np.fft.fft(circle, axis=0) / len(angles)
             for m in range(9):
                 for harmonic in harmonic_basis(size, m, rings):
@@ -356,6 +367,76 @@ def test_conjugate_unshared_spirals_are_all_equivariant_kernels(
     if n is not None and p is not None:
         known += 2 * len(harmonic_basis(size, total, rings))
     assert rank == known
+
+
+# Kernels from a field to another per ring that carries their order: the solution for O(2) in the
+# appendix of Weiler and Cesa, "General E(2)-equivariant steerable CNNs" (2019). A complex order 0
+# is the trivial representation and the sign; between these two there is no kernel.
+PER_RING = {
+    (None, None): {0: 1},
+    (None, 0): {0: 1},
+    (0, None): {0: 1},
+    (0, 0): {0: 2},
+    (None, 2): {2: 1},
+    (1, None): {1: 1},
+    (0, 1): {1: 2},
+    (2, 0): {2: 2},
+    (1, 1): {0: 1, 2: 1},
+    (1, 2): {1: 1, 3: 1},
+    (2, -1): {1: 1, 3: 1},
+    (-1, 1): {0: 1, 2: 1},
+    (1, 3): {2: 1, 4: 1},
+}
+
+
+@pytest.mark.parametrize(("size", "rings"), [(5, "exact"), (7, "gaussian"), (6, "gaussian")])
+@pytest.mark.parametrize(("n", "p"), PER_RING)
+def test_a_mirror_layer_has_all_kernels_that_commute_with_rotations_and_reflections(
+    n: int | None, p: int | None, size: int, rings: Rings
+) -> None:
+    into, out = ("1x0r" if order is None else f"1x{order}" for order in (n, p))
+    layer = hnn.HConv2d(into, out, size, rings=rings, mirror=True)
+    rank, ours = dimension(layer)
+    every = equivariant_kernels(n, p, size, rings, mirror=True)
+    assert torch.linalg.matrix_rank(every, rtol=1e-9) == rank
+    assert torch.linalg.matrix_rank(torch.cat([ours, every]), rtol=1e-9) == rank
+    each = PER_RING[n, p].items()
+    assert rank == sum(count * len(harmonic_basis(size, m, rings)) for m, count in each)
+    assert rank == sum(values.numel() for values in layer.parameters())  # and no weight is idle
+
+
+def test_a_mirror_layer_is_all_that_reflections_leave_of_the_layer_for_rotations() -> None:
+    """Averaging the kernels for SO(2) on the grid itself, with neither Fourier series nor plan."""
+    streams = Streams("1x0r + 1x0 + 1x1 + 1x2")
+    _, rotating = dimension(
+        hnn.HConv2d(streams, streams, 5, phase="free", share=False, conjugate=True)
+    )
+    rank, mirrored = dimension(hnn.HConv2d(streams, streams, 5, mirror=True))
+    sign = streams.reflect(torch.ones(1, streams.channels, dtype=torch.float64))[0]
+    kernels = rotating.unflatten(1, (streams.channels, streams.channels, 5, 5))
+    reflected = sign[:, None, None, None] * kernels.flip(3) * sign[None, :, None, None]
+    left = (rotating + reflected.flatten(1)) / 2
+    assert torch.linalg.matrix_rank(left, rtol=1e-9) == rank
+    assert torch.linalg.matrix_rank(torch.cat([left, mirrored]), rtol=1e-9) == rank
+
+
+def test_mirror_resolves_the_options_and_leaves_explicit_ones() -> None:
+    plain, mirror = hnn.HConv2d(BOTH, BOTH, 5), hnn.HConv2d(BOTH, BOTH, 5, mirror=True)
+    specs = [layer.filters.spec for layer in (plain, mirror)]
+    options = [(spec.phase, spec.share, spec.conjugate) for spec in specs]
+    assert options == [("filter", True, False), ("none", False, True)]
+    assert (plain.mirror, mirror.mirror) == (False, True)
+    assert not mirror.filters.phase
+    paper = hnn.HConv2d(BOTH, BOTH, 5, mirror=True, phase="none", share=True, conjugate=False)
+    assert paper.filters.spec == hnn.HConv2d(BOTH, BOTH, 5, phase="none").filters.spec
+    assert paper.mirror
+
+
+@pytest.mark.parametrize("phase", ["filter", "ring", "free"])
+def test_a_phase_in_a_mirror_is_refused_with_the_reason(phase: Phase) -> None:
+    with pytest.raises(ValueError, match=r'phase is "none", because .* got phase=') as error:
+        hnn.HConv2d(BOTH, BOTH, 5, mirror=True, phase=phase)
+    assert "set mirror=False" in str(error.value)
 
 
 def test_every_option_of_the_complete_layer_is_needed() -> None:
@@ -547,6 +628,8 @@ def test_a_path_that_no_ring_carries_is_left_out_and_the_others_stay() -> None:
         ({"padding_mode": "circular"}, "padding_mode is .* got 'circular'"),
         ({"rings": "square"}, "rings are .* got 'square'"),
         ({"phase": "spiral"}, "phase is .* got 'spiral'"),
+        ({"mirror": "yes"}, "mirror is True or False"),
+        ({"share": 1}, "share is True or False"),
         ({"combine": "mean"}, "combine is .* got 'mean'"),
         ({"sigma": 0.0, "rings": "gaussian"}, "sigma is a width in pixels above 0, got 0.0"),
         ({"in_streams": "8y0"}, 'cannot read streams from "8y0"'),
@@ -619,3 +702,5 @@ def test_prints_its_arguments() -> None:
     assert "padding=(0, 0), rings='exact', dilation=(2, 2), phase='ring', share=False" in repr(
         other
     )
+    mirrored = repr(hnn.HConv2d("3x0r", BOTH, 5, mirror=True))
+    assert "rings='exact', mirror=True\n" in mirrored

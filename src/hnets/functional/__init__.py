@@ -38,6 +38,8 @@ from hnets.functional.rotation import (
     centre_of_mass,
     mass_direction,
     pointing,
+    reflect,
+    reflect_pixels,
     rotate,
     rotate_pixels,
 )
@@ -70,6 +72,8 @@ __all__ = [
     "modrelu",
     "pad_to_halve",
     "pointing",
+    "reflect",
+    "reflect_pixels",
     "rotate",
     "rotate_pixels",
     "synthesis",

@@ -1,4 +1,4 @@
-"""Rotation of images and feature maps, and the direction in which an image's mass lies."""
+"""Rotation and reflection of images and feature maps, and the direction of an image's mass."""
 
 from __future__ import annotations
 
@@ -40,6 +40,26 @@ def rotate_pixels(x: Tensor, theta: float, mode: str = "bicubic") -> Tensor:
 def rotate(x: Tensor, theta: float, streams: Streams, mode: str = "bicubic") -> Tensor:
     """A feature map as it is when the input is rotated by θ: pixels move and phases advance."""
     return streams.rotate(rotate_pixels(x, theta, mode), theta)
+
+
+def reflect_pixels(x: Tensor, axis: float = 0.0, mode: str = "bicubic") -> Tensor:
+    """Mirror the pixels of ``(batch, channels, height, width)`` across a line through the centre.
+
+    ``axis`` is the angle of the line, in radians from +x. Multiples of 90 degrees are exact, and of
+    45 degrees in a square image; other lines are interpolated.
+
+    >>> x = torch.tensor([[0.0, 1.0], [2.0, 3.0]]).reshape(1, 1, 2, 2)
+    >>> reflect_pixels(x).squeeze(), reflect_pixels(x, math.pi / 2).squeeze()
+    (tensor([[2., 3.],
+            [0., 1.]]), tensor([[1., 0.],
+            [3., 2.]]))
+    """
+    return rotate_pixels(x.flip(-2), 2 * axis, mode)
+
+
+def reflect(x: Tensor, streams: Streams, axis: float = 0.0, mode: str = "bicubic") -> Tensor:
+    """A feature map as it is when the input is mirrored: pixels move and values are conjugated."""
+    return streams.reflect(reflect_pixels(x, axis, mode), axis)
 
 
 def centre_of_mass(images: Tensor) -> Tensor:

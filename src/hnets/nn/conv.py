@@ -46,14 +46,19 @@ class HConv2d(nn.Module):
         rings: ``"exact"`` (one weight per distinct pixel distance: the paper's count) or
             ``"gaussian"`` (rings at whole pixels, resampled). See `hnets.basis`.
         sigma: width of the Gaussian of ``"gaussian"`` rings, in pixels.
-        phase: an offset per ``"filter"`` (the paper), per ``"ring"`` (spirals) or ``"none"``.
-            ``"free"`` has the filters of ``"ring"`` with complex weights in place of R and β.
+        mirror: also commute with reflections, as `hnets.Streams.reflect` says: for images whose
+            mirror image means the same. Then weights are real (``phase="none"``), and ``share``
+            and ``conjugate`` default to all such kernels.
+        phase: an offset per ``"filter"`` (the paper; the default), per ``"ring"`` (spirals) or
+            ``"none"``. ``"free"`` has the filters of ``"ring"`` with complex weights in place of R
+            and β. With ``mirror`` it is ``"none"``: a phase says which way round a filter runs.
         share: whether paths of equal |p − n| use the same filter, with W_{−m} = conj(W_m), as in
-            the paper; else one filter per path. Sharing is among neighbouring streams of equal
-            multiplicity.
-        conjugate: also add paths of order p + n that act on the conjugate of the input. With
-            ``share=False``, phases per ring (or free) and a real order 0 they complete the space
-            of equivariant kernels.
+            the paper (the default without ``mirror``); else one filter per path. Sharing is among
+            neighbouring streams of equal multiplicity.
+        conjugate: also add paths of order p + n that act on the conjugate of the input (the default
+            with ``mirror``). With ``share=False`` they complete the space of equivariant kernels:
+            that of rotations if phases are per ring (or free), that of rotations and reflections
+            with ``mirror``.
         combine: how responses that converge on an output stream are combined: their ``"sum"`` (the
             paper), a ``"stack"`` (the attribute ``out_streams`` then has one copy of the outputs
             per input stream), or the one of largest magnitude (``"max"``).
@@ -73,9 +78,10 @@ class HConv2d(nn.Module):
         padding_mode: Literal["zeros", "reflect"] = "zeros",
         rings: Rings = "exact",
         sigma: float = 0.6,
-        phase: Phase = "filter",
-        share: bool = True,
-        conjugate: bool = False,
+        mirror: bool = False,
+        phase: Phase | None = None,
+        share: bool | None = None,
+        conjugate: bool | None = None,
         combine: Combine = "sum",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -113,10 +119,23 @@ class HConv2d(nn.Module):
             pixels = 0 if padding == "valid" else padding
             self.padding = pair(pixels, "padding", least=0, other='"same", "valid", ')
         self.padding_mode, self.combine = padding_mode, combine
-        share, conjugate = flag(share, "share"), flag(conjugate, "conjugate")
+        if flag(mirror, "mirror") and phase not in (None, "none"):
+            raise ValueError(
+                'with mirror=True phase is "none", because a phase changes its sign in a mirror; '
+                f"leave it out or set mirror=False, got phase={phase!r}"
+            )
+        if phase is None:
+            phase = "none" if mirror else "filter"
+        share = not mirror if share is None else flag(share, "share")
+        conjugate = mirror if conjugate is None else flag(conjugate, "conjugate")
         sigma = width(sigma, "sigma", most=10)  # with more, rounding errors are all that is left
         spec = KernelSpec(self.kernel_size, rings, sigma, phase, share, conjugate)
         self.filters = HarmonicFilters(self.in_streams, out, spec, combine, device, dtype)
+
+    @property
+    def mirror(self) -> bool:
+        """Whether the layer commutes with reflections: it has no phases."""
+        return self.filters.spec.mirror
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
@@ -138,12 +157,14 @@ class HConv2d(nn.Module):
             f"{self.in_streams} -> {self.out_streams}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}, padding={self.padding}, rings={spec.rings!r}"
         )
+        mirror = spec.mirror and spec.conjugate and not spec.share  # what mirror=True alone gives
         for name, value, default in (
             ("dilation", self.dilation, (1, 1)),
             ("padding_mode", self.padding_mode, "zeros"),
-            ("phase", spec.phase, "filter"),
-            ("share", spec.share, True),
-            ("conjugate", spec.conjugate, False),
+            ("mirror", mirror, False),
+            ("phase", spec.phase, "none" if mirror else "filter"),
+            ("share", spec.share, not mirror),
+            ("conjugate", spec.conjugate, mirror),
             ("combine", self.combine, "sum"),
         ):
             if value != default:
