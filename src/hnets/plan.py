@@ -8,7 +8,7 @@ plain convolution kernel is a constant linear function of the weights and phases
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, product
 from typing import Literal
@@ -32,6 +32,7 @@ class KernelSpec:
     phase: Phase = "filter"
     share: bool = True
     conjugate: bool = False
+    groups: int = 1
 
     def __post_init__(self) -> None:
         if self.phase not in ("filter", "ring", "free", "none"):
@@ -113,6 +114,7 @@ class Plan:
     """The whole kernel as a grid of blocks: outputs by rows, inputs by columns."""
 
     inputs: Streams
+    """Those of one group, as are the inputs of the blocks."""
     outputs: Streams
     spec: KernelSpec
     rows: tuple[tuple[Block, ...], ...]
@@ -128,8 +130,9 @@ def make_plan(inputs: Streams, outputs: Streams, spec: KernelSpec) -> Plan:
     """Lay out the filters of a convolution from ``inputs`` to ``outputs``.
 
     A path whose order no ring of the kernel can carry is left out. A stream left with no path at
-    all is an error.
+    all is an error. An output field has filters for the input fields of its own group alone.
     """
+    inputs = _share(inputs, outputs, spec.groups)
     columns, lines = _equal_width(inputs), _equal_width(outputs)
     rows = tuple(tuple(_block(line, column, spec) for column in columns) for line in lines)
     for i, line in enumerate(lines):
@@ -139,6 +142,18 @@ def make_plan(inputs: Streams, outputs: Streams, spec: KernelSpec) -> Plan:
         used = {path.source for row in rows for path in row[j].paths}
         _require_all(column, used, outputs, spec)
     return Plan(inputs, outputs, spec, rows)
+
+
+def _share(inputs: Streams, outputs: Streams, groups: int) -> Streams:
+    """The input streams of one group of fields."""
+    for stream in (*inputs, *outputs):
+        if stream.multiplicity % groups:
+            raise ValueError(
+                f"groups={groups} has to divide the multiplicity of every stream, as each group "
+                f"takes an equal share of it; it does not divide that of {stream} in "
+                f'"{inputs}" → "{outputs}"'
+            )
+    return Streams(replace(s, multiplicity=s.multiplicity // groups) for s in inputs)
 
 
 def _equal_width(streams: Streams) -> list[Streams]:

@@ -69,13 +69,14 @@ def _shown(arguments: dict[str, Any]) -> str:
     return ", ".join(f"{key}={value!r}"[:120] for key, value in arguments.items())
 
 
-def _streams(rng: random.Random) -> str:
-    """A layout that exists, or now and then one that does not."""
+def _streams(rng: random.Random, groups: int = 1) -> str:
+    """A layout that exists, most often in multiplicities that a number of groups divides."""
     parts = []
     for _ in range(rng.randint(1, 3)):
         order = rng.choice((-2, -1, 0, 0, 1, 1, 2, 3))
         real = "r" if order == 0 and rng.random() < 0.5 else ""
-        parts.append(f"{rng.randint(1, 3)}x{order}{real}")
+        share = groups if rng.random() < 0.9 else 1
+        parts.append(f"{share * rng.randint(1, 3)}x{order}{real}")
     return " + ".join(parts)
 
 
@@ -88,10 +89,11 @@ def _draw(rng: random.Random) -> tuple[str, dict[str, Any]]:
     """The name of a layer, and its arguments: most of them right, up to two of them odd."""
     eps = {"eps": rng.choice((1e-5, 1e-3, 0.1)), "momentum": rng.choice((0.0, 0.1, 1.0))}
     near = {"magnitude_eps": rng.choice((1e-12, 1e-4, 1.0))}
+    groups = rng.choice((1, 1, 1, 2, 3))
     drawn: dict[str, dict[str, Any]] = {
         "HConv2d": {
-            "in_streams": _streams(rng),
-            "out_streams": _streams(rng),
+            "in_streams": _streams(rng, groups),
+            "out_streams": _streams(rng, groups),
             "kernel_size": rng.randint(1, 6),
             "stride": rng.choice((1, 1, 2, 3)),
             "padding": rng.choice((0, 1, 2, "same", (1, 1), (2, 1))),
@@ -102,7 +104,8 @@ def _draw(rng: random.Random) -> tuple[str, dict[str, Any]]:
             "phase": rng.choice(("filter", "ring", "none", "free")),
             "share": rng.random() < 0.5,
             "conjugate": rng.random() < 0.3,
-            "combine": rng.choice(("sum", "stack", "max")),
+            "combine": rng.choice(("sum",) if groups > 1 else ("sum", "stack", "max")),
+            "groups": groups,
         },
         "HBatchNorm2d": {"streams": _streams(rng), **eps, **near},
         "AngularNorm2d": {"streams": _circle(rng), **eps},

@@ -519,6 +519,77 @@ def test_max_keeps_whole_complex_numbers_of_largest_magnitude() -> None:
     assert {bool(b) for b in (paths[0].abs() > paths[1].abs()).flatten()} == {True, False}
 
 
+# Groups ------------------------------------------------------------------------------------------
+
+
+def without_groups(layer: hnn.HConv2d, options: dict[str, object]) -> hnn.HConv2d:
+    """The layer with groups=1, and zeros between fields of different groups."""
+    dense = hnn.HConv2d(layer.in_streams, layer.out_streams, layer.kernel_size, **options).double()
+    groups = layer.filters.spec.groups
+    state = layer.state_dict()
+    for name, values in dense.named_parameters():
+        own = state[name].unflatten(0, (groups, -1))  # (groups, out, in, columns)
+        spread = torch.diag_embed(own.movedim(0, -1)).permute(3, 0, 4, 1, 2)
+        values.data = spread.reshape(values.shape)
+    return dense
+
+
+GROUPED = ["4x0r", "4x0 + 4x1", "8x0r + 8x1 + 8x-2", "4x0r + 8x1", "8x0 + 4x1 + 4x2 + 8x0r"]
+
+
+@settings(max_examples=60)
+@given(
+    into=st.sampled_from(GROUPED),
+    out=st.sampled_from(GROUPED),
+    groups=st.sampled_from([2, 4]),
+    size=st.integers(4, 7),
+    rings=st.sampled_from(["exact", "gaussian"]),
+    phase=st.sampled_from(["filter", "ring", "free", "none"]),
+    share=st.booleans(),
+    conjugate=st.booleans(),
+    stride=st.sampled_from([1, 2, (2, 1), (1, 3)]),
+    dilation=st.sampled_from([1, 2, (1, 2)]),
+    padding=st.sampled_from([0, 2, (1, 3)]),
+    padding_mode=st.sampled_from(["zeros", "reflect"]),
+)
+def test_groups_are_zeros_between_fields(
+    into: str, out: str, groups: int, size: int, **options: object
+) -> None:
+    layer = randomised(hnn.HConv2d(into, out, size, groups=groups, **options))
+    dense = without_groups(layer, options)
+    x = torch.randn(2, layer.in_streams.channels, 13, 14, dtype=torch.float64)
+    with torch.no_grad():
+        actual, expected, frozen = layer(x), dense(x), hnets.freeze(layer)(x)
+    torch.testing.assert_close(actual, expected, rtol=EXACT, atol=EXACT)
+    assert torch.equal(frozen, actual)
+    grouped, full = (sum(p.numel() for p in net.parameters()) for net in (layer, dense))
+    assert groups * grouped == full
+
+
+def test_fields_of_different_groups_do_not_meet_and_orders_do() -> None:
+    layer = randomised(hnn.HConv2d("4x0r + 4x1", "4x0r + 4x1", 5, groups=4))
+    response = (
+        hnets.functional.magnitude(
+            layer(
+                torch.eye(12).double().view(12, 12, 1, 1).expand(12, 12, 9, 9)
+                * torch.rand(9, 9).double()
+            ),
+            layer.out_streams,
+        ).amax((2, 3))
+        > 0
+    )
+    field = torch.arange(12) % 4
+    assert torch.equal(response, (field[:, None] == field[:8]).expand(12, 8))
+
+
+@pytest.mark.parametrize("groups", [2, 4, 8])
+def test_radial_weights_are_those_of_one_group(groups: int) -> None:
+    layer = hnn.HConv2d("8x0r + 8x1", "16x0r + 16x1", 5, groups=groups)
+    assert layer.filters.radial["0"].shape[:2] == (16, 8 // groups)
+    assert layer.filters().shape == (48, 24 // groups, 5, 5)
+    assert f"groups={groups}" in repr(layer)
+
+
 # Shapes and errors -------------------------------------------------------------------------------
 
 
@@ -624,7 +695,9 @@ def test_a_path_that_no_ring_carries_is_left_out_and_the_others_stay() -> None:
         ({"kernel_size": 4, "padding": "same"}, 'padding="same" needs an odd kernel_size, got 4'),
         ({"bias": True}, "no bias, because a constant .* would not rotate with the image"),
         ({"bias": 1}, "bias is True or False"),
-        ({"groups": 2}, "groups=1 only, because filters are shared .* got groups=2"),
+        ({"groups": 2}, "groups=2 has to divide the multiplicity of every stream.* of 1x0r in"),
+        ({"groups": 0}, "groups is a whole number from 1, got 0"),
+        ({"in_streams": "2x0r", "groups": 2, "combine": "max"}, 'groups=2 needs combine="sum"'),
         ({"padding_mode": "circular"}, "padding_mode is .* got 'circular'"),
         ({"rings": "square"}, "rings are .* got 'square'"),
         ({"phase": "spiral"}, "phase is .* got 'spiral'"),

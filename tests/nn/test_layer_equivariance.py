@@ -74,9 +74,10 @@ def test_every_path_is_exact_at_90_degrees(size: int, rings: Rings) -> None:
     assert {(n, p) for n, p in product(ORDERS, ORDERS) if abs(p - n) <= 3} <= tried
 
 
-def streams(most: int) -> st.SearchStrategy[Streams]:
-    field = st.builds(Stream, st.sampled_from(list(ORDERS)), st.integers(1, 3))
-    real = st.builds(Stream, st.just(0), st.integers(1, 3), st.just(True))
+def streams(most: int, groups: int) -> st.SearchStrategy[Streams]:
+    fields = st.integers(1, 3).map(lambda share: share * groups)
+    field = st.builds(Stream, st.sampled_from(list(ORDERS)), fields)
+    real = st.builds(Stream, st.just(0), fields, st.just(True))
     return st.lists(field | real, min_size=1, max_size=most).map(Streams)
 
 
@@ -108,7 +109,8 @@ def layer_and_image(draw: st.DrawFn) -> tuple[hnn.HConv2d, Tensor]:
         share=draw(st.booleans()),
         conjugate=draw(st.booleans()),
     )
-    into, out = draw(streams(3)), draw(streams(3))
+    groups = draw(st.integers(1, 3))
+    into, out = draw(streams(3, groups)), draw(streams(3, groups))
     assume(connected(into, out, spec) and connected(out, into, spec))
     layer = hnn.HConv2d(
         into,
@@ -122,7 +124,8 @@ def layer_and_image(draw: st.DrawFn) -> tuple[hnn.HConv2d, Tensor]:
         phase=spec.phase,
         share=spec.share,
         conjugate=spec.conjugate,
-        combine=draw(st.sampled_from(["sum", "stack", "max"])),
+        combine=draw(st.sampled_from(["sum", "stack", "max"])) if groups == 1 else "sum",
+        groups=groups,
     )
     outputs = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     height, width = (

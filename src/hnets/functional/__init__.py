@@ -13,6 +13,7 @@ from hnets.functional.fourier import (
     fourier_relu,
     synthesis,
 )
+from hnets.functional.grouped import grouped_conv2d
 from hnets.functional.magnitudes import (
     MAGNITUDE_EPS,
     batch_magnitude_relu,
@@ -59,6 +60,7 @@ __all__ = [
     "fourier_relu",
     "gate",
     "gaussian_window",
+    "grouped_conv2d",
     "halve2d",
     "halve_max2d",
     "harmonic_kernel",

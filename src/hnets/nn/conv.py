@@ -39,7 +39,10 @@ class HConv2d(nn.Module):
         padding: pixels added on each side: a number, a pair, ``"same"`` or ``"valid"`` (none).
         dilation: distance between the pixels of the kernel: a number, or a pair. Unequal ones
             stretch the filters, which leaves an equivariance to rotations by 180 degrees.
-        groups: 1; other numbers are refused.
+        groups: groups of fields that do not meet: the j-th share of the fields of every input
+            stream is joined with the j-th share of every output stream. As many groups as fields
+            per stream are a depthwise convolution, in which orders still meet. Only with
+            ``combine="sum"``.
         bias: False; a constant would not rotate with the image in orders other than 0. The bias of
             a layer is in the `HBatchNorm2d` or `ModReLU` after it.
         padding_mode: ``"zeros"`` or ``"reflect"``.
@@ -92,16 +95,13 @@ class HConv2d(nn.Module):
                 "HConv2d has no bias, because a constant in an order other than 0 would not rotate "
                 "with the image; the HBatchNorm2d or ModReLU after it has one per field"
             )
-        if whole(groups, "groups") != 1:
-            raise ValueError(
-                "HConv2d has groups=1 only, because filters are shared between whole streams; "
-                f"use one HConv2d per group of streams, got groups={groups!r}"
-            )
         floating(dtype)
         self.kernel_size = square(kernel_size, "kernel_size")
         self.stride, self.dilation = pair(stride, "stride"), pair(dilation, "dilation")
         if combine not in ("sum", "stack", "max"):
             raise ValueError(f'combine is "sum", "stack" or "max", got {combine!r}')
+        if whole(groups, "groups") > 1 and combine != "sum":
+            raise ValueError(f'groups={groups} needs combine="sum", got {combine!r}')
         if padding_mode not in ("zeros", "reflect"):
             raise ValueError(f'padding_mode is "zeros" or "reflect", got {padding_mode!r}')
         self.in_streams, out = Streams(in_streams), Streams(out_streams)
@@ -129,7 +129,7 @@ class HConv2d(nn.Module):
         share = not mirror if share is None else flag(share, "share")
         conjugate = mirror if conjugate is None else flag(conjugate, "conjugate")
         sigma = width(sigma, "sigma", most=10)  # with more, rounding errors are all that is left
-        spec = KernelSpec(self.kernel_size, rings, sigma, phase, share, conjugate)
+        spec = KernelSpec(self.kernel_size, rings, sigma, phase, share, conjugate, groups)
         self.filters = HarmonicFilters(self.in_streams, out, spec, combine, device, dtype)
 
     @property
@@ -139,12 +139,7 @@ class HConv2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
-        kernel, groups = self.filters(), self.filters.groups
-        self.in_streams.check(x, "HConv2d", image=True, dtype=kernel.dtype)
-        response = F.hconv2d(
-            x, kernel, self.stride, self.padding, self.dilation, self.padding_mode, groups
-        )
-        return response if self.combine != "max" else _largest(response, self)
+        return _respond(self, x, self.filters())
 
     def reset_parameters(self) -> None:
         """Draw new filters."""
@@ -166,6 +161,7 @@ class HConv2d(nn.Module):
             ("share", spec.share, not mirror),
             ("conjugate", spec.conjugate, mirror),
             ("combine", self.combine, "sum"),
+            ("groups", spec.groups, 1),
         ):
             if value != default:
                 text += f", {name}={value!r}"
@@ -178,6 +174,10 @@ class FrozenHConv2d(nn.Conv2d):
     It keeps the harmonic filters beside the kernel, so that its state dict is that of the layer it
     was made from, and assembles the kernel again when another one is loaded.
     """
+
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
 
     def __init__(self, layer: HConv2d) -> None:
         with torch.no_grad():
@@ -205,9 +205,7 @@ class FrozenHConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
-        self.in_streams.check(x, "HConv2d", image=True, dtype=self.weight.dtype)
-        response = super().forward(x)
-        return response if self.combine != "max" else _largest(response, self)
+        return _respond(self, x, self.weight)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = self.weight.dtype
@@ -226,6 +224,19 @@ def _assemble(layer: FrozenHConv2d, _: object = None) -> None:
             layer.weight = kernel
 
 
-def _largest(response: Tensor, layer: HConv2d | FrozenHConv2d) -> Tensor:
-    paths = response.chunk(len(layer.in_streams), dim=1)
-    return F.largest(paths, layer.out_streams)
+def _respond(layer: HConv2d | FrozenHConv2d, x: Tensor, kernel: Tensor) -> Tensor:
+    """What a layer computes with an assembled kernel."""
+    layer.in_streams.check(x, "HConv2d", image=True, dtype=kernel.dtype)
+    response = F.hconv2d(
+        x,
+        kernel,
+        layer.stride,
+        layer.padding,
+        layer.dilation,
+        layer.padding_mode,
+        layer.filters.groups,
+        (layer.in_streams, layer.out_streams) if layer.filters.spec.groups > 1 else None,
+    )
+    if layer.combine != "max":
+        return response
+    return F.largest(response.chunk(len(layer.in_streams), dim=1), layer.out_streams)

@@ -22,8 +22,9 @@ class HarmonicFilters(nn.Module):
     """Radial profiles and phase offsets of the filters ``R(r)·exp(i(mφ+β))`` of one layer.
 
     Its output is the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
-    convolution that computes all paths. Where converging responses are not summed, each input
-    stream is a group of that convolution, with its own copy of the outputs.
+    convolution that computes all paths. Groups are those of ``spec``, of the fields of each stream;
+    or where converging responses are not summed, each input stream is a group of channels, with its
+    own copy of the outputs.
     """
 
     radial: nn.ParameterDict
@@ -44,7 +45,7 @@ class HarmonicFilters(nn.Module):
         self.in_streams, self.out_streams = in_streams, out_streams
         self.spec, self.combine = spec, combine
         alike = len({stream.channels for stream in in_streams}) == 1
-        self.groups = len(in_streams) if combine != "sum" and alike else 1
+        self.groups = len(in_streams) if combine != "sum" and alike else spec.groups
 
         self.radial, self.phase = nn.ParameterDict(), nn.ParameterDict()
         for number, block in enumerate(self.plan.blocks):

@@ -9,6 +9,8 @@ from torch import Tensor
 from hnets.functional._autograd import Assemble
 from hnets.functional._dispatch import has_triton, transformed
 from hnets.functional.assembly import reference
+from hnets.functional.grouped import stream_conv2d
+from hnets.streams import Streams
 
 
 def harmonic_kernel(
@@ -54,9 +56,16 @@ def hconv2d(
     dilation: tuple[int, int] = (1, 1),
     padding_mode: str = "zeros",
     groups: int = 1,
+    streams: tuple[Streams, Streams] | None = None,
 ) -> Tensor:
-    """Cross-correlate with an assembled kernel, padding with zeros or by reflection."""
+    """Cross-correlate with an assembled kernel, padding with zeros or by reflection.
+
+    ``groups`` are torch's: of neighbouring channels. With ``streams``, those of the input and the
+    output, they are of neighbouring fields in every stream.
+    """
     if padding_mode == "reflect":
         x = F.pad(x, (padding[1], padding[1], padding[0], padding[0]), mode="reflect")
         padding = (0, 0)
-    return F.conv2d(x, kernel, None, stride, padding, dilation, groups)
+    if streams is None:
+        return F.conv2d(x, kernel, None, stride, padding, dilation, groups)
+    return stream_conv2d(x, kernel, groups, streams, stride, padding, dilation)

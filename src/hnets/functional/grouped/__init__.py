@@ -1,0 +1,65 @@
+"""Convolution in groups of fields: orders meet, fields of different groups do not.
+
+The channels of a map are part after part (the real, then the imaginary parts of each stream), and
+within a part the fields, group after group: channel = part · fields + field.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hnets.functional.grouped import reference
+from hnets.streams import Streams
+
+
+def grouped_conv2d(
+    x: Tensor,
+    kernel: Tensor,
+    groups: int,
+    parts: tuple[int, int],
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[int, int] = (0, 0),
+    dilation: tuple[int, int] = (1, 1),
+) -> Tensor:
+    """Join the j-th share of the fields of every input part with that of every output part.
+
+    ``x`` is ``(batch, input parts · fields, height, width)`` and ``kernel`` ``(output parts ·
+    fields, input parts · fields / groups, k, k)``, both part after part; ``parts`` are the numbers
+    of input and output parts.
+    """
+    return reference.grouped_conv2d(x, kernel, groups, parts, stride, padding, dilation)
+
+
+def stream_conv2d(
+    x: Tensor,
+    kernel: Tensor,
+    groups: int,
+    streams: tuple[Streams, Streams],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int],
+) -> Tensor:
+    """`grouped_conv2d` between streams of any multiplicities that ``groups`` divides."""
+    into, out = streams
+    geometry = (stride, padding, dilation)
+    if len({stream.multiplicity for stream in into}) == 1 == len({s.multiplicity for s in out}):
+        parts = (into.channels // into[0].multiplicity, out.channels // out[0].multiplicity)
+        return grouped_conv2d(x, kernel, groups, parts, *geometry)
+    # The k-th field of every share of a part becomes a part of its own, with a field per group.
+    parts = (into.channels // groups, out.channels // groups)
+    x, kernel = _swap(x, 1, _shares(into, groups)), _swap(kernel, 0, _shares(out, groups))
+    y = grouped_conv2d(x, kernel, groups, parts, *geometry)
+    return _swap(y, 1, [(inner, outer) for outer, inner in _shares(out, groups)])
+
+
+def _shares(streams: Streams, groups: int) -> list[tuple[int, int]]:
+    """For each part of each stream the number of groups and of fields in one."""
+    return [(groups, s.multiplicity // groups) for s in streams for _ in range(s.parts)]
+
+
+def _swap(x: Tensor, dim: int, sizes: list[tuple[int, int]]) -> Tensor:
+    """A dimension that holds matrices of these sizes, each of them transposed."""
+    pieces = zip(x.split([a * b for a, b in sizes], dim), sizes, strict=True)
+    swapped = [p.unflatten(dim, size).transpose(dim, dim + 1) for p, size in pieces]
+    return torch.cat([piece.flatten(dim, dim + 1) for piece in swapped], dim)
