@@ -169,6 +169,18 @@ def test_phases_of_order_1_advance_with_the_image(net: HDSN, quarters: int) -> N
         torch.testing.assert_close(after, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("size", [(33, 48), (32, 32), (21, 50)], ids=str)
+def test_mirrored_photographs_have_mirrored_edges_and_conjugate_maps(size: tuple[int, int]) -> None:
+    net, x = models.hdsn(mirror=True).double().eval(), images(*size)
+    flipped = x.flip(3)
+    torch.testing.assert_close(net.logits(flipped), net.logits(x).flip(3), rtol=0, atol=1e-10)
+    for streams, before, after in zip(
+        net.streams, net.forward_features(x), net.forward_features(flipped), strict=True
+    ):
+        expected = F.reflect(before, streams, torch.pi / 2)
+        torch.testing.assert_close(after, expected, rtol=0, atol=1e-10)
+
+
 def test_the_check_sees_an_hed() -> None:
     net, x = alive(models.hed_low), images(33, 33)
     rotated = torch.rot90(net.logits(torch.rot90(x, 1, (2, 3))), -1, (2, 3))

@@ -5,6 +5,7 @@ import math
 import pickle
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -42,6 +43,55 @@ def test_gaussian_rings_are_fewer_and_in_every_layer() -> None:
     convolutions = [part for part in net.modules() if isinstance(part, hnets.nn.HConv2d)]
     assert [conv.filters.spec.rings for conv in convolutions] == ["gaussian"] * 7
     testing.assert_equivariant(net, size=28)
+
+
+MIRRORED = {  # parameters without and with mirror
+    "hnet_mnist": (33_347, 101_189),
+    "hdsn": (115_891, 279_043),
+    "hnet_fourier_tiny": (30_850, 72_042),
+    "hnet_fourier_small": (234_946, 127_338),
+    "hnet_fourier_base": (1_523_602, 805_186),
+}
+
+
+@pytest.mark.parametrize("name", MIRRORED)
+def test_a_mirror_is_an_option_that_saved_weights_remember(name: str, tmp_path: Path) -> None:
+    nets = [hnets.create_model(name), hnets.create_model(name, mirror=True)]
+    assert tuple(sum(p.numel() for p in net.parameters()) for net in nets) == MIRRORED[name]
+    convolutions = [part for part in nets[1].modules() if isinstance(part, hnets.nn.HConv2d)]
+    assert all(conv.mirror for conv in convolutions)
+    loaded = hnets.load(hnets.save(nets[1], tmp_path / "mirror.safetensors"))
+    assert loaded.config.options["mirror"] is True
+    image = torch.rand(1, 3 if name == "hdsn" else 1, 28, 28)
+    with torch.no_grad():
+        assert torch.equal(loaded(image), nets[1].eval()(image))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("hnet_mnist", {}),
+        ("hnet_mnist", {"rings": "gaussian"}),
+        *(("hnet_fourier_tiny", {"nonlinearity": n}) for n in ("poly", "gated", "magnitude")),
+        ("hnet_fourier_tiny", {"centre_of_mass": True}),
+        ("hnet_fourier_tiny", {"share": True}),
+    ],
+)
+def test_logits_do_not_change_in_a_mirror(name: str, options: dict[str, object]) -> None:
+    x = torch.rand(2, 1, 28, 28)
+    net = lively(hnets.create_model(name, mirror=True, **options), x).double().eval()
+    copies = [torch.rot90(x.double().flip(2), quarters, (2, 3)) for quarters in range(4)]
+    with torch.no_grad():
+        logits = net(x.double())
+        for copy_of_x in copies:
+            assert (net(copy_of_x) - logits).abs().max() < 1e-10 * logits.abs().max()
+        plain = lively(hnets.create_model(name, **options), x).double().eval()
+        assert (plain(copies[0]) - plain(x.double())).abs().max() > 1e-6
+
+
+def test_a_mirror_network_refuses_phases() -> None:
+    with pytest.raises(InputError, match='with mirror=True phase is "none"'):
+        hnets.create_model("hnet_fourier_small", mirror=True, phase="free")
 
 
 @pytest.mark.parametrize("quarters", [1, 2, 3])
@@ -101,8 +151,10 @@ def test_unknown_options_get_advice() -> None:
         hnets.create_model("hnet_fourier_tiny", centre_of_mas=True)
     with pytest.raises(InputError, match="z2cnn has no option 'rings'; choose from in_chans, num_"):
         hnets.create_model("z2cnn", rings="exact")
-    with pytest.raises(InputError, match="hdsn has no option 'num_classes'; there are none"):
+    with pytest.raises(InputError, match="hdsn has no option 'num_classes'; choose from mirror"):
         hnets.create_model("hdsn", num_classes=3)
+    with pytest.raises(InputError, match="hed has no option 'num_classes'; there are none"):
+        hnets.create_model("hed", num_classes=3)
 
 
 @pytest.mark.parametrize("name", [*LAYERS, "hnet_fourier_tiny"])
@@ -120,7 +172,7 @@ def test_dropout_is_a_probability(name: str, value: object) -> None:
         hnets.create_model(name, dropout=value)
 
 
-@pytest.mark.parametrize("option", ["share", "centre_of_mass", "pretrained"])
+@pytest.mark.parametrize("option", ["share", "mirror", "centre_of_mass", "pretrained"])
 @pytest.mark.parametrize("value", ["False", "true", 0])
 def test_a_text_does_not_switch_an_option_on(option: str, value: object) -> None:
     message = rf"^{option} is True or False \(in a recipe, true or false\), got {value!r}$"

@@ -65,10 +65,11 @@ def test_what_is_no_batch_of_images_is_refused(shape: tuple[int, ...]) -> None:
 class Pointing(nn.Module):
     """A convolution and a bias that points to the centre of mass of the image."""
 
-    def __init__(self) -> None:
+    def __init__(self, mirror: bool = False) -> None:
         super().__init__()
-        self.conv = hnn.HConv2d("1x0r", "1x0r + 1x1 + 1x-2", 5, padding="same")
-        self.bias = hnn.PointingBias(self.conv.out_streams)
+        out = "1x0r + 1x0 + 1x1 + 1x-2"
+        self.conv = hnn.HConv2d("1x0r", out, 5, padding="same", mirror=mirror)
+        self.bias = hnn.PointingBias(out, mirror=mirror)
 
     def forward(self, x: Tensor) -> Tensor:
         biased: Tensor = self.bias(self.conv(x), F.mass_direction(x.abs()))
@@ -79,8 +80,18 @@ def test_a_bias_is_as_equivariant_as_its_direction() -> None:
     assert_equivariant(Pointing(), in_streams="1x0r")
 
 
-def test_every_form_of_a_network_knows_the_centre_of_mass() -> None:
-    net, x = Pointing().eval(), torch.rand(3, 1, 24, 17)
+def test_a_bias_with_mirror_is_real_and_commutes_with_reflections() -> None:
+    net, x = Pointing(mirror=True).double(), torch.randn(2, 1, 9, 9, dtype=torch.float64)
+    assert net.bias.weight.shape == (4,)
+    for degrees in (0, 45, 90, 135):
+        axis = math.radians(degrees)
+        expected = F.reflect(net(x), net.bias.out_streams, axis)
+        torch.testing.assert_close(net(F.reflect_pixels(x, axis)), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+def test_every_form_of_a_network_knows_the_centre_of_mass(mirror: bool) -> None:
+    net, x = Pointing(mirror).eval(), torch.rand(3, 1, 24, 17)
     with torch.no_grad():
         output = net(x)
         program = hnets.export.program(net, (2, 1, 20, 20)).module()

@@ -120,17 +120,23 @@ class HDSN(EdgeNetwork):
 
     >>> sum(p.numel() for p in HDSN().parameters())
     115891
+
+    Args:
+        widths: fields per order of each stage.
+        mirror: mirror the edges of mirror images too. Convolutions then have all kernels that
+            commute with reflections, 279,043 parameters; see `hnets.nn.HConv2d`.
     """
 
-    def __init__(self, widths: Sequence[int] = WIDTHS) -> None:
+    def __init__(self, widths: Sequence[int] = WIDTHS, mirror: bool = False) -> None:
+        conv = partial(hnn.HConv2d, kernel_size=3, padding="same", mirror=mirror)
         streams, stages = Streams("3x0r"), []
         self.streams = [Streams(f"{width}x0 + {width}x1") for width in widths]
         for out in self.streams:
             stages.append(
                 nn.Sequential(
-                    hnn.HConv2d(streams, out, kernel_size=3, padding="same"),
+                    conv(streams, out),
                     hnn.ModReLU(out),
-                    hnn.HConv2d(out, out, kernel_size=3, padding="same"),
+                    conv(out, out),
                     hnn.HBatchNorm2d(out),
                 )
             )

@@ -64,6 +64,9 @@ class HNetFourier(nn.Module):
         centre_of_mass: whether every layer has an `hnets.nn.PointingBias` along the direction of
             the image's centre of mass: for light things on black whose place says which way up
             they were.
+        mirror: give mirror images the same output too. Convolutions then have all kernels that
+            commute with reflections, unless ``share`` is set: about half the parameters of
+            ``"small"`` and ``"base"``, and 2.3 times those of ``"tiny"``.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class HNetFourier(nn.Module):
         share: bool | None = None,
         dropout: float = 0.3,
         centre_of_mass: bool = False,
+        mirror: bool = False,
     ) -> None:
         super().__init__()
         if size not in SIZES:
@@ -87,8 +91,10 @@ class HNetFourier(nn.Module):
         self.in_chans = whole(in_chans, "in_chans")
         self.num_classes = whole(num_classes, "num_classes")
         orders = chosen.orders if orders is None else whole(orders, "orders")
-        share = chosen.share if share is None else flag(share, "share")
-        phase = chosen.phase if phase is None else phase
+        if share is None:
+            share = chosen.share and not flag(mirror, "mirror")
+        if phase is None:
+            phase = "none" if mirror else chosen.phase
         dropout = probability(dropout, "dropout")
         self.centre_of_mass = flag(centre_of_mass, "centre_of_mass")
         streams, layers = Streams(f"{in_chans}x0r"), list[nn.Module]()
@@ -99,13 +105,14 @@ class HNetFourier(nn.Module):
                 *(streams, act.in_streams, kernel),
                 padding="same",
                 rings=rings,
+                mirror=mirror,
                 phase=phase,
-                share=share,
+                share=flag(share, "share"),
                 conjugate=not share,
             )
             layer = _Layer(conv, act)
             if centre_of_mass:
-                layer.insert(1, hnn.PointingBias(act.in_streams))
+                layer.insert(1, hnn.PointingBias(act.in_streams, mirror))
             if number in (2, 4):
                 layer.append(hnn.HAvgPool2d(2))
             layers.append(layer)

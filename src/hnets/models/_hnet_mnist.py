@@ -30,13 +30,21 @@ class HNetMNIST(nn.Module):
         num_classes: classes of the images.
         rings: ``"exact"``, as in the paper; ``"gaussian"`` ones are fewer (17,801 parameters) and
             depend less on the pixel grid: trained upright only, they follow other angles better.
+        mirror: give mirror images the same output too. Convolutions then have all kernels that
+            commute with reflections, 101,189 parameters; see `hnets.nn.HConv2d`.
     """
 
-    def __init__(self, in_chans: int = 1, num_classes: int = 10, rings: Rings = "exact") -> None:
+    def __init__(
+        self,
+        in_chans: int = 1,
+        num_classes: int = 10,
+        rings: Rings = "exact",
+        mirror: bool = False,
+    ) -> None:
         super().__init__()
         self.in_chans = whole(in_chans, "in_chans")
         self.num_classes = whole(num_classes, "num_classes")
-        conv = partial(hnn.HConv2d, kernel_size=5, padding="same", rings=rings)
+        conv = partial(hnn.HConv2d, kernel_size=5, padding="same", rings=rings, mirror=mirror)
         streams, layers = Streams(f"{in_chans}x0r"), []
         for number, width in enumerate(WIDTHS, start=1):
             out = Streams(f"{width}x0 + {width}x1")

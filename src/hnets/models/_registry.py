@@ -88,8 +88,8 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Modu
 def load(source: str | os.PathLike[str]) -> nn.Module:
     """A trained network, ready for inference: by its name, from a file, or from a run's folder.
 
-    >>> load("hnet_mnist").config
-    ModelConfig(name='hnet_mnist', options={'in_chans': 1, 'num_classes': 10, 'rings': 'exact'})
+    >>> load("hnet_mnist").config.options
+    {'in_chans': 1, 'num_classes': 10, 'rings': 'exact', 'mirror': False}
 
     Args:
         source: weights that come with the package (``list_models(pretrained=True)``); a file that

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._base import StreamModule
+from hnets.nn._base import StreamModule, flag
 from hnets.streams import StreamsLike
 
 
@@ -25,17 +25,23 @@ class PointingBias(StreamModule):
 
     `hnets.testing.assert_equivariant` gives one input: test a module around it that takes the
     image and computes the direction itself, as `hnets.models.HNetFourier` does.
+
+    Args:
+        streams: layout of input and output.
+        mirror: also commute with reflections: the numbers are then real, one per field.
     """
 
     def __init__(
         self,
         streams: StreamsLike,
+        mirror: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(streams, dtype)
-        channels = self.in_streams.channels
-        self.weight = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
+        self.mirror = flag(mirror, "mirror")
+        numbers = self.in_streams.fields if mirror else self.in_streams.channels
+        self.weight = nn.Parameter(torch.empty(numbers, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -50,5 +56,14 @@ class PointingBias(StreamModule):
                 f"PointingBias expects one direction per image, of shape ({x.shape[0]}, 2), "
                 f"got {tuple(direction.shape)}"
             )
-        bias = F.pointing(self.weight, direction.to(self.weight.dtype), self.in_streams)
+        weight: Tensor = self.weight
+        if self.mirror:  # with imaginary parts of 0
+            parts = weight.split([stream.multiplicity for stream in self.in_streams])
+            weight = torch.cat(
+                [
+                    nn.functional.pad(part, (0, stream.channels - stream.multiplicity))
+                    for part, stream in zip(parts, self.in_streams, strict=True)
+                ]
+            )
+        bias = F.pointing(weight, direction.to(weight.dtype), self.in_streams)
         return x + bias[:, :, None, None].to(x.dtype)
