@@ -3,11 +3,14 @@
 import json
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +88,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
     return trained
 
 
-def trials(count: int, folder: str = ".", **options: Any) -> list[FrozenTrial]:
+def trials(
+    count: int, folder: str = ".", url: str | None = None, **options: Any
+) -> list[FrozenTrial]:
     Path(folder).mkdir(exist_ok=True)
-    with open_study(read_recipe("tiny.toml"), "tiny", Path(folder)) as study:
-        list(train_trials(read_recipe("tiny.toml"), study, count, CPU, **options))
+    with open_study(read_recipe("tiny.toml"), "tiny", Path(folder), url) as (study, storage):
+        list(train_trials(read_recipe("tiny.toml"), study, storage, count, CPU, **options))
         return study.get_trials()
 
 
@@ -220,8 +225,8 @@ def test_bad_input(
     Path("wider.toml").write_text((HEAD + SPACE).replace("1e-1", "1.0"))
     if "old" in arguments:
         Path("old").mkdir()
-        with open_study(recipe(), "tiny", Path("old")) as old:
-            other = optuna.create_study(storage=old._storage, study_name="foreign")
+        with open_study(recipe(), "tiny", Path("old")) as (_, storage):
+            other = optuna.create_study(storage=storage, study_name="foreign")
             other.tell(other.ask(), 1.0)
     code, out, err = hnets_search(arguments)
     assert (code, out, quick) == (2, "", [])
@@ -307,8 +312,11 @@ import torch
 from torch import nn
 from hnets.train import Result, Team, read_recipe, search
 
+calls = []
+
 def train(runs, team, watch):
-    if "die" in sys.argv:
+    calls.append(1)
+    if "die" in sys.argv and len(calls) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.02)
     row = {"val_error": float(os.getpid()), "val_loss": 1.0}
@@ -319,33 +327,75 @@ recipe = read_recipe("tiny.toml")
 Path(sys.argv[1]).touch()
 while not Path("go").exists():
     time.sleep(0.01)
-with search.open_study(recipe, "tiny", Path()) as study:
-    list(search.train_trials(recipe, study, 12, Team(0, 1, torch.device("cpu"))))
+with search.open_study(recipe, "tiny", Path(), os.environ.get("URL")) as (study, storage):
+    list(search.train_trials(recipe, study, storage, 12, Team(0, 1, torch.device("cpu"))))
 """
 
 
-def process(*arguments: str) -> subprocess.Popen[str]:
+def process(*arguments: str, url: str | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", WORKER, *arguments],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **({"URL": url} if url else {})},
     )
 
 
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    """The URL of an empty PostgreSQL database that runs as long as the tests of this module."""
+    folders = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
+    places = os.pathsep.join([os.environ["PATH"], *folders])
+    initdb, server = (shutil.which(name, path=places) for name in ("initdb", "postgres"))
+    if not initdb or not server:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    pytest.importorskip("psycopg", reason='psycopg is not installed: pip install ".[postgresql]"')
+    owner = "nobody" if os.geteuid() == 0 else None  # it refuses to run as root
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+        secret = Path(folder, "secret")
+        secret.write_text("p@ss{word}")
+        if owner:
+            shutil.chown(folder, owner)
+            shutil.chown(secret, owner)
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+        free.close()
+        data, rest = f"{folder}/data", ["-U", "me", "--auth=scram-sha-256", "--no-sync"]
+        made = [initdb, "-D", data, f"--pwfile={secret}", *rest, "--no-locale", "-E", "UTF8"]
+        subprocess.run(made, user=owner, cwd=folder, check=True, capture_output=True)
+        options = ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1", "-k", folder]
+        log = Path(folder, "log")
+        with log.open("w") as file:
+            running = subprocess.Popen(
+                [server, "-D", data, "-p", port, *options], user=owner, cwd=folder, stderr=file
+            )
+        try:
+            while "ready to accept connections" not in log.read_text():
+                assert running.poll() is None, log.read_text()
+                time.sleep(0.02)
+            yield f"postgresql://me:p%40ss%7Bword%7D@127.0.0.1:{port}/postgres"
+        finally:
+            running.send_signal(signal.SIGINT)  # ends its connections, then itself
+            running.wait(30)
+
+
+@pytest.mark.parametrize("storage", ["sqlite", "postgresql"])
 def test_processes_share_a_study_and_retry_the_trial_of_a_killed_one(
-    quick: list[Recipe], monkeypatch: pytest.MonkeyPatch
+    quick: list[Recipe],
+    monkeypatch: pytest.MonkeyPatch,
+    storage: str,
+    request: pytest.FixtureRequest,
 ) -> None:
-    both = [process("first"), process("second")]
-    killed = process("third", "die")
-    while not all(Path(name).exists() for name in ("first", "second", "third")):
+    url = request.getfixturevalue("postgresql") if storage == "postgresql" else None
+    both = [process("first", url=url), process("second", "die", url=url)]
+    while not all(Path(name).exists() for name in ("first", "second")):
         assert all(one.poll() is None for one in both), "a process ended before the start"
         time.sleep(0.01)
     Path("go").touch()
-    errors = [one.communicate(timeout=120)[1] for one in (*both, killed)]
-    assert errors == ["", "", ""]
-    assert killed.returncode == -signal.SIGKILL
-    with open_study(recipe(), "tiny", Path()) as study:
+    errors = [one.communicate(timeout=120)[1] for one in both]
+    assert errors == ["", ""]
+    assert [one.returncode for one in both] == [0, -signal.SIGKILL]
+    with open_study(recipe(), "tiny", Path(), url) as (study, _):
         rows = study.get_trials()
     (lost,) = [one for one in rows if one.state == TrialState.RUNNING]
     ended = [one for one in rows if one.state == TrialState.COMPLETE]
@@ -354,17 +404,37 @@ def test_processes_share_a_study_and_retry_the_trial_of_a_killed_one(
     assert len({one.params["optimiser.rate"] for one in rows}) == len(rows)
     monkeypatch.setattr(search, "GRACE", 1)
     time.sleep(2)
-    rows = trials(12)
+    rows = trials(12, url=url)
     assert states(rows).count("done") == 12
     (again,) = [one for one in rows if one.system_attrs.get("failed_trial") == lost.number]
     assert again.params == lost.params
     assert [one.optimiser.rate for one in quick] == [lost.params["optimiser.rate"]]
 
 
+def test_the_command_searches_in_postgresql(
+    hnets_search: Command, quick: list[Recipe], postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = f"--storage {postgresql} --study shared --seeds 1"
+    with open_study(recipe(), "shared", Path(), postgresql) as (study, _):
+        study.ask().set_user_attr("host", "elsewhere")
+    code, out, err = hnets_search(f"tiny.toml --out out {options}")
+    assert (code, err, len(quick)) == (0, "", 2)
+    assert "1 of 3 trials still run on elsewhere" in out
+    assert not Path("out/search.db").exists()
+    wrong = postgresql.replace("p%40ss", "wrong")
+    code, _, err = hnets_search(f"tiny.toml --out out --storage {wrong}")
+    assert (code, err.count("\n")) == (2, 1)
+    assert re.search(r"me:\*\*\*@127.*cannot be used \(.*password authentication failed", err), err
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    code, _, err = hnets_search(f"tiny.toml --out out {options}")
+    expected = 'hnets: searches in PostgreSQL need psycopg: pip install "hnets[postgresql]"\n'
+    assert (code, err) == (2, expected)
+
+
 def test_trials_that_still_run_elsewhere_are_left_to_their_process(
     hnets_search: Command, quick: list[Recipe]
 ) -> None:
-    with open_study(recipe(), "tiny", Path()) as study:
+    with open_study(recipe(), "tiny", Path()) as (study, _):
         study.ask().set_user_attr("host", "elsewhere")
     code, out, _ = hnets_search("tiny.toml --out .")
     assert (code, len(quick)) == (0, 2)
@@ -376,31 +446,31 @@ def test_trials_that_still_run_elsewhere_are_left_to_their_process(
 def test_a_trial_that_others_gave_up_meanwhile_stays_given_up(
     quick: list[Recipe], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_study(recipe(), "tiny", Path()) as study:
+    with open_study(recipe(), "tiny", Path()) as (study, storage):
         train = search.train
 
         def sleep(runs: Sequence[Run], *rest: Any, **options: Any) -> list[Result]:
             if len(quick) == 0:
-                study._storage.set_trial_state_values(1, TrialState.FAIL)
+                storage.set_trial_state_values(1, TrialState.FAIL)
             return train(runs, *rest, **options)
 
         monkeypatch.setattr(search, "train", sleep)
-        list(train_trials(recipe(), study, 2, CPU))
+        list(train_trials(recipe(), study, storage, 2, CPU))
         assert states(study.get_trials()) == ["stopped", "done", "done"]
 
 
 def test_processes_that_train_together_do_not_search() -> None:
     with (
-        open_study(recipe(), "tiny", Path()) as study,
+        open_study(recipe(), "tiny", Path()) as (study, storage),
         pytest.raises(InputError, match="without torchrun, once for each GPU"),
     ):
-        next(train_trials(recipe(), study, 1, Team(0, 2, torch.device("cpu"))))
+        next(train_trials(recipe(), study, storage, 1, Team(0, 2, torch.device("cpu"))))
 
 
 def test_of_trials_side_by_side_the_diverged_one_is_left_out(quick: list[Recipe]) -> None:
     chosen = recipe('[search.space]\n"optimiser.rate" = { choices = [0.001, 0.01, 1e30] }')
-    with open_study(chosen, "tiny", Path()) as study:
-        rounds = list(train_trials(chosen, study, 8, GPU, parallel=4))
+    with open_study(chosen, "tiny", Path()) as (study, storage):
+        rounds = list(train_trials(chosen, study, storage, 8, GPU, parallel=4))
         outcomes = {(one.params["optimiser.rate"], one.state) for one in study.get_trials()}
     assert [len(rows) for rows in rounds] == [4, 8]
     assert outcomes == {
@@ -416,10 +486,10 @@ def test_too_many_trials_for_the_gpu(quick: list[Recipe], monkeypatch: pytest.Mo
 
     monkeypatch.setattr(search, "train", train)
     with (
-        open_study(recipe(), "tiny", Path()) as study,
+        open_study(recipe(), "tiny", Path()) as (study, storage),
         pytest.raises(InputError, match=r"3 trials at once need more memory.*--parallel"),
     ):
-        next(train_trials(recipe(), study, 3, GPU, parallel=3))
+        next(train_trials(recipe(), study, storage, 3, GPU, parallel=3))
 
 
 def test_the_lowest_error_then_the_lowest_loss() -> None:

@@ -101,13 +101,13 @@ def search(
             )
         make_folder(folder)
         with (
-            protocol.open_study(chosen, study or name, folder, storage) as shared,
+            protocol.open_study(chosen, study or name, folder, storage) as (shared, database),
             console.status("training") as status,
         ):
             ended = {one.number for one in shared.get_trials(False) if one.state.is_finished()}
             try:
                 for begun in protocol.train_trials(
-                    chosen, shared, count, team, sampler.value, seed, at_once,
+                    chosen, shared, database, count, team, sampler.value, seed, at_once,
                     lambda run, row: status.update(
                         f"epoch {row['epoch']:.0f}/{run.recipe.training.epochs}"
                     ),

@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 import platform
 import re
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 
-from hnets.errors import InputError, MissingExtra
+from hnets.errors import InputError, MissingExtra, reason
 from hnets.files import replacing
 from hnets.train.distributed import Team
 from hnets.train.loop import train
@@ -33,7 +35,6 @@ try:
     import sqlalchemy
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
     from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
-    from optuna.storages._heartbeat import get_heartbeat_thread
     from optuna.trial import FrozenTrial, TrialState
 except ModuleNotFoundError:
     raise MissingExtra("searches", "optuna", "search") from None
@@ -47,6 +48,8 @@ STATES = {
     TrialState.PRUNED: "diverged",
     TrialState.FAIL: "stopped",
 }
+LOST = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
+"""What is raised if a database cannot be used."""
 FORM = "{ low = 0.001, high = 0.1, log = true } or { choices = [46, 128] }"
 SECTIONS = ("model", "augment", "edges", "optimiser", "schedule", "training")
 
@@ -105,10 +108,11 @@ def _check_schedule(recipe: Recipe) -> None:
 @contextmanager
 def open_study(
     recipe: Recipe, name: str, folder: Path, url: str | None = None
-) -> Iterator[optuna.Study]:
-    """The study of a recipe, new or as it was left, in a database or an SQLite file of the folder.
+) -> Iterator[tuple[optuna.Study, RDBStorage]]:
+    """The study of a recipe, new or as it was left, and the database that holds it.
 
-    What goes wrong with the storage, at any time, is one line.
+    Without a URL that is an SQLite file of the folder. What goes wrong with it, at any time, is one
+    line.
     """
     file = str((folder / "search.db").absolute())
     shown = re.sub(r"(//[^:/@]*):[^/]*@", r"\1:***@", url) if url else file
@@ -117,30 +121,41 @@ def open_study(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Heartbeat|.*experimental")
-            study = _open(url, name)
+            study, storage = _open(url, name)
             _agree(study, trial_recipe(recipe).to_dict(), f"the study {name!r} in {shown}")
-            yield study
-    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+            yield study, storage
+    except LOST as error:
         cause = error.__cause__ or error
+        message = reason(getattr(cause, "orig", None) or cause)
         raise InputError(
-            f"the storage {shown} cannot be used ({getattr(cause, 'orig', cause)}); expected the "
-            "URL of a database that can be written, such as sqlite:///search.db or "
-            "postgresql://user:password@host/name"
+            f"the storage {shown} cannot be used ({message}); expected the URL of a database that "
+            "can be written, such as sqlite:///search.db or postgresql://user:password@host/name"
         ) from None
 
 
-def _open(url: str, name: str) -> optuna.Study:
-    wait = {"connect_args": {"timeout": 60}} if url.startswith("sqlite:") else None
+def _open(url: str, name: str) -> tuple[optuna.Study, RDBStorage]:
+    if url.startswith("sqlite:"):
+        options: dict[str, Any] = {"connect_args": {"timeout": 60}}
+    else:
+        # A connection for each request, which are few: servers limit them, and may be restarted.
+        options = {"poolclass": sqlalchemy.pool.NullPool}
+        url = re.sub(r"^postgres(ql)?:", "postgresql+psycopg:", url)  # the driver of the extra
+        if url.startswith("postgresql+psycopg:"):
+            try:
+                import_module("psycopg")
+            except ImportError:
+                raise MissingExtra("searches in PostgreSQL", "psycopg", "postgresql") from None
     for pause in (0.1, 0.5, 0.0):
         try:
             storage = RDBStorage(
                 url.replace("{", "{{").replace("}", "}}"),  # Optuna formats it
-                wait,
+                options,
                 heartbeat_interval=HEARTBEAT,
                 grace_period=GRACE,
                 heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
             )
-            return optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
+            study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
+            return study, storage
         except sqlalchemy.exc.DatabaseError:
             if not pause:
                 raise
@@ -165,6 +180,7 @@ def _agree(study: optuna.Study, recipe: dict[str, Any], label: str) -> None:
 def train_trials(
     recipe: Recipe,
     study: optuna.Study,
+    storage: RDBStorage,
     count: int,
     team: Team,
     method: str = "random",
@@ -184,13 +200,10 @@ def train_trials(
         )
     base, space, loaded = trial_recipe(recipe), check_search(recipe), Loaded()
     fail_stale_trials(study)
-    while taken := _take(study, space, parallel, count, SAMPLERS[method], seed):
+    while taken := _take(study, storage, space, parallel, count, SAMPLERS[method], seed):
         with ExitStack() as stack:
-            for trial in taken:
-                heartbeat = get_heartbeat_thread(trial._trial_id, study._storage)
-                heartbeat.start()
-                stack.callback(heartbeat.join)
-                # Unless it has another outcome by then.
+            stack.enter_context(_beating(study, storage, taken))
+            for trial in taken:  # unless it has another outcome by then
                 stack.callback(study.tell, trial, state=TrialState.FAIL, skip_if_finished=True)
             recipes = [base.replace(trial.params) for trial in taken]
             runs = [Run(own, own.training.seed) for own in recipes]  # which write nothing
@@ -221,26 +234,66 @@ def train_trials(
 
 
 def _take(
-    study: optuna.Study, space: Mapping[str, Any], count: int, upto: int, sampler: Any, seed: int
+    study: optuna.Study,
+    storage: RDBStorage,
+    space: Mapping[str, Any],
+    count: int,
+    upto: int,
+    sampler: Any,
+    seed: int,
 ) -> list[optuna.Trial]:
     """Begin ``count`` trials, or as many as are left of ``upto``.
 
     Values follow from the seed and the trial's number, whichever process takes it.
     """
-    taken, storage = list[optuna.Trial](), cast(RDBStorage, study._storage)
+    taken = list[optuna.Trial]()
     while len(taken) < count and _counted(study) < upto:
         trial = study.ask()
-        storage.record_heartbeat(trial._trial_id)  # without one it would never be stale
+        _beat(study, storage, [trial])  # without a heartbeat it would never be stale
         own = np.random.SeedSequence([seed, trial.number]).generate_state(1)[0]
         study.sampler = sampler(seed=int(own))
         for key, wanted in space.items():
-            trial._suggest(key, wanted)
+            if isinstance(wanted, CategoricalDistribution):
+                trial.suggest_categorical(key, wanted.choices)
+            else:
+                whole = isinstance(wanted, IntDistribution)
+                suggest = trial.suggest_int if whole else trial.suggest_float
+                suggest(key, wanted.low, wanted.high, step=wanted.step, log=wanted.log)
         trial.set_user_attr("host", platform.node())
         if _counted(study, trial.number) >= upto:  # other processes took the last ones too
             study.tell(trial, state=TrialState.FAIL)
             break
         taken.append(trial)
     return taken
+
+
+def _beat(study: optuna.Study, storage: RDBStorage, trials: Sequence[optuna.Trial]) -> None:
+    """Tell other processes that trials are alive."""
+    number = storage.get_study_id_from_name(study.study_name)
+    for trial in trials:
+        one = storage.get_trial_id_from_study_id_trial_number(number, trial.number)
+        storage.record_heartbeat(one)
+
+
+@contextmanager
+def _beating(
+    study: optuna.Study, storage: RDBStorage, trials: Sequence[optuna.Trial]
+) -> Iterator[None]:
+    """Record a heartbeat of trials every `HEARTBEAT` seconds, from a thread."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(HEARTBEAT):
+            with suppress(*LOST):  # a database may come back before the grace period is over
+                _beat(study, storage, trials)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _counted(study: optuna.Study, before: float = math.inf) -> int:
