@@ -19,7 +19,7 @@ from hnets import nn as hnn
 from hnets.models._hdsn import HDSN, EdgeNetwork
 from networks import lively, relative
 
-BUILDS = [models.hdsn, models.hed, models.hed_low]
+BUILDS = [models.hdsn, models.hed, models.hed_low, models.hedge_tiny, models.hedge_small]
 SIDES = (1, 2, 15, 16, 17, 22, 33)
 """Odd, even, one pixel, multiples of 16, one more than that, and neither."""
 

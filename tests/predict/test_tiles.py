@@ -11,7 +11,7 @@ from torch import Tensor
 from drawings import apart, blobs
 from hnets import models
 from hnets.predict import EdgeDetector, tiles
-from hnets.predict.tiles import View, predict_tiled, receptive_radius
+from hnets.predict.tiles import View, predict_tiled
 from networks import edge_network
 
 
@@ -21,8 +21,8 @@ def detector() -> EdgeDetector:
 
 
 def test_the_network_looks_as_far_as_is_said() -> None:
-    assert receptive_radius(detector().model) == 93
-    assert receptive_radius(EdgeDetector(models.hed_low()).model) == 93
+    assert detector().model.receptive_radius() == 93
+    assert EdgeDetector(models.hed_low()).model.receptive_radius() == 93
 
 
 @pytest.mark.parametrize("size", [321, 320])

@@ -52,6 +52,14 @@ def test_cosine_falls_from_one_to_nothing_step_by_step() -> None:
     assert every == sorted(every, reverse=True)
 
 
+def test_cosine_falls_to_its_floor() -> None:
+    schedule = Schedule("cosine", floor=0.3)
+    every = [r for epoch in range(5) for r in rates(schedule, epoch, 5, 4, [])]
+    assert every[0] == 1
+    assert every[10] == pytest.approx(0.65)
+    assert 0.3 < every[-1] < 0.31
+
+
 def test_warm_up_grows_to_the_schedule_and_the_first_step_moves() -> None:
     grown = rates(Schedule("constant", warmup=2), 0, 9, 4, [])
     assert grown == pytest.approx([1 / 8, 2 / 8, 3 / 8, 4 / 8])

@@ -26,7 +26,7 @@ from hnets.train.task import (
     ON,
     UNSURE,
     EdgeDetection,
-    consensus,
+    edge_labels,
     edge_loss,
     tolerant_error,
 )
@@ -108,12 +108,34 @@ def test_what_is_taught_by_each_rule() -> None:
     data = _set(votes=[0, 1, 2, 3, 5, 0], near=[4, 1, 3, 3, 5, 0], people=5)
 
     def taught(**rules: object) -> list[int]:
-        return consensus(data, Rules(**rules)).flatten().tolist()  # type: ignore[arg-type]
+        return edge_labels(data, Rules(**rules)).flatten().tolist()  # type: ignore[arg-type]
 
     assert taught(labels="people", people=3) == [0, 0, 0, ON, ON, 0]
     assert taught(labels="share", share=0.4) == [0, UNSURE, ON, ON, ON, 0]
     assert taught(labels="share", share=0.6) == [0, UNSURE, UNSURE, ON, ON, 0]
     assert taught(labels="near", share=0.6) == [0, UNSURE, ON, ON, ON, 0]
+
+
+def test_with_agreement_a_second_plane_has_the_percentage_of_people() -> None:
+    data = _set(votes=[0, 1, 2, 5], near=[0, 1, 2, 5], people=5)
+    labels = edge_labels(data, Rules(labels="share", share=0.4, agreement=1.0))
+    assert labels[0, :, 0].tolist() == [[0, UNSURE, ON, ON], [0, 20, 40, 100]]
+
+
+def test_agreement_weighs_edges_by_the_people_who_drew_them() -> None:
+    logits, labels = _example()
+    equal = torch.cat([labels, torch.full_like(labels, 60)], 1)
+    rules, weighed = Rules(sparsity=0.0), Rules(sparsity=0.0, agreement=2.0)
+    torch.testing.assert_close(edge_loss(logits, equal, weighed), edge_loss(logits, labels, rules))
+    # Where half of the edge was drawn by twice as many, its pixels count four times the others.
+    unequal = equal.clone()
+    unequal[:, 1, :, 5:] = 30
+    logits.requires_grad_()
+    (grad,) = torch.autograd.grad(edge_loss(logits, unequal, weighed).sum(), logits)
+    (plain,) = torch.autograd.grad(edge_loss(logits, labels, rules).sum(), logits)
+    ratio = (grad / plain)[:, :, 3]  # the row of the edge
+    torch.testing.assert_close(ratio[..., 0] / ratio[..., 8], torch.full_like(ratio[..., 0], 4.0))
+    torch.testing.assert_close(grad[:, :, 0], plain[:, :, 0])  # nothing changes off the edge
 
 
 def _example() -> tuple[torch.Tensor, torch.Tensor]:
@@ -238,7 +260,7 @@ def test_squares_are_learned(model: str) -> None:
         labels[n, top : top + 12, left : left + 14] = ON
         labels[n, top + 1 : top + 11, left + 1 : left + 13] = 0
     recipe = _recipe(model).replace({"training.batch": 4})
-    task = EdgeDetection(images, labels, recipe.edges, recipe.augment)
+    task = EdgeDetection(images, labels[:, None], recipe.edges, recipe.augment)
     one = Learner(create_model(model), task, recipe, 1, CPU)
     losses = []
     for epoch in range(12):
@@ -256,7 +278,7 @@ def test_a_recipe_says_what_it_learns_from(small: Path) -> None:
     prepare([run], CPU)
     task = run.tasks["train"]
     assert isinstance(task, EdgeDetection)
-    taught = task.labels[0, 0, 98:107].tolist()
+    taught = task.labels[0, 0, 0, 98:107].tolist()
     assert taught == [0, 0, ON, ON, 0, 0, UNSURE, 0, 0]
 
 

@@ -28,6 +28,7 @@ from hnets.functional.magnitudes import (
 from hnets.functional.pyramid import (
     blur_pool2d,
     crop,
+    double2d,
     enlarge2d,
     gaussian_window,
     halve2d,
@@ -53,6 +54,7 @@ __all__ = [
     "blur_pool2d",
     "centre_of_mass",
     "crop",
+    "double2d",
     "dropout",
     "enlarge2d",
     "fold_batch_norm",

@@ -1,6 +1,7 @@
 """Networks, one readable file per family."""
 
 from hnets.models._hdsn import HDSN, HED, EdgeNetwork, hdsn, hed, hed_low
+from hnets.models._hedge import HEdge, hedge_base, hedge_small, hedge_tiny
 from hnets.models._hnet_fourier import (
     HNetFourier,
     hnet_fourier_base,
@@ -18,6 +19,7 @@ __all__ = [
     "P4CNN",
     "Z2CNN",
     "EdgeNetwork",
+    "HEdge",
     "HNetFourier",
     "HNetMNIST",
     "ModelConfig",
@@ -26,6 +28,9 @@ __all__ = [
     "hdsn",
     "hed",
     "hed_low",
+    "hedge_base",
+    "hedge_small",
+    "hedge_tiny",
     "hnet_fourier_base",
     "hnet_fourier_small",
     "hnet_fourier_tiny",

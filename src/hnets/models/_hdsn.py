@@ -37,6 +37,10 @@ class EdgeNetwork(nn.Module):
     in_chans = 3
     mean: Tensor
     std: Tensor
+    halvings: int
+    """How often the resolution is halved."""
+    levels: tuple[int, ...]
+    """How often the maps of each side output were halved."""
 
     def __init__(self, stages: Sequence[nn.Module], widths: Sequence[int]) -> None:
         super().__init__()
@@ -44,6 +48,7 @@ class EdgeNetwork(nn.Module):
             buffer = torch.tensor(values).view(1, 3, 1, 1)
             self.register_buffer(name, buffer, persistent=False)
         self.stages = nn.ModuleList(stages)
+        self.halvings, self.levels = len(stages) - 1, tuple(range(len(stages)))
         self.sides = nn.ModuleList(WeightedSum(width) for width in widths)
         self.fusion = WeightedSum(len(widths))
         nn.init.constant_(self.fusion.weight, 1 / len(widths))
@@ -77,14 +82,35 @@ class EdgeNetwork(nn.Module):
         return torch.cat([sides, self.fusion(sides)], dim=1)
 
     def logits(self, x: Tensor) -> Tensor:
-        """``(batch, 6, height, width)``: those of the five sides, and of their fusion."""
+        """``(batch, sides + 1, height, width)``: those of the sides, and of their fusion."""
         if x.dim() != 4 or x.shape[1] != 3:
             raise ValueError(
                 f"{type(self).__name__} expects images (batch, 3, height, width) in red, green "
                 f"and blue from 0 to 1, got {tuple(x.shape)}"
             )
-        features = self.forward_features(F.pad_to_halve(x, len(self.stages) - 1))
+        features = self.forward_features(F.pad_to_halve(x, self.halvings))
         return self.forward_head(features, x.shape[2], x.shape[3])
+
+    def receptive_radius(self) -> int:
+        """How many pixels away from a pixel the network looks, at most.
+
+        From the coarsest level down: convolutions reach half their kernels, in pixels of their
+        level, and a pixel is made of up to three of the level below, the middle one and one on
+        either side. On the way back a pixel is interpolated between two of the coarsest, less than
+        one of its pixels away. For five stages of two 3×3 convolutions that is
+        2·(2·(2·(2·2 + 3) + 3) + 3) + 3 + 16 = 93.
+        """
+        radius = 0
+        for number, stage in enumerate(reversed(list(self.stages))):
+            radius = (2 * radius + 1 if number else 0) + self.kernel_reach(stage)
+        return radius + 2**self.halvings
+
+    @staticmethod
+    def kernel_reach(part: nn.Module) -> int:
+        """How many pixels of its level away a part of the network looks."""
+        convs = (each for each in part.modules() if isinstance(each, nn.Conv2d | hnn.HConv2d))
+        sizes = (conv.kernel_size for conv in convs)
+        return sum((size if isinstance(size, int) else size[0]) // 2 for size in sizes)
 
     def forward(self, x: Tensor) -> Tensor:
         """The probability of an edge, 0 to 1: ``(batch, 1, height, width)``.

@@ -20,7 +20,7 @@ from hnets.models import EdgeNetwork, load
 from hnets.predict import SCALES
 from hnets.predict.image_input import Floats, ImageLike, Images, rgb
 from hnets.predict.orientation import OrientationReader
-from hnets.predict.tiles import View, predict_tiled, receptive_radius, split
+from hnets.predict.tiles import View, predict_tiled, split
 
 _FRINGE = 8
 """Pixels around a tile that suppression depends on: a map fades within 5 pixels of its border, and
@@ -76,7 +76,7 @@ class EdgeDetector:
             )
         place = usable(device)
         self.model = cast(EdgeNetwork, freeze(network)).to(place)
-        self._view = View(receptive_radius(self.model), len(self.model.stages) - 1, place)
+        self._view = View(self.model.receptive_radius(), self.model.halvings, place)
 
     @overload
     def __call__(self, image: Images, scales: Sequence[float] = ...) -> list[Floats]: ...

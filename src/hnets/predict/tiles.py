@@ -17,10 +17,9 @@ import numpy as np
 import torch
 import torch.nn.functional as tf
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from hnets.functional.pyramid import margin_to_halve
-from hnets.models import EdgeNetwork
 
 AT_ONCE = 2**21
 """Pixels that a network is given at once."""
@@ -37,22 +36,6 @@ class View(NamedTuple):
     def step(self) -> int:
         """Pixels of its finest level per pixel of its coarsest: where windows may begin."""
         return int(2**self.halvings)
-
-
-def receptive_radius(network: EdgeNetwork) -> int:
-    """How many pixels away from a pixel the network looks, at most.
-
-    From the coarsest level down: convolutions reach half their kernels, in pixels of their level,
-    and a pixel is made of up to three of the level below, the middle one and one on either side. On
-    the way back a pixel is interpolated between two of the coarsest, less than one of its pixels
-    away. For five stages of two 3×3 convolutions that is 2·(2·(2·(2·2 + 3) + 3) + 3) + 3 + 16 = 93.
-    """
-    radius = 0
-    for number, stage in enumerate(reversed(list(network.stages))):
-        radius = (2 * radius + 1 if number else 0) + sum(
-            part.kernel_size[0] // 2 for part in stage.modules() if isinstance(part, nn.Conv2d)
-        )
-    return radius + 2 ** (len(network.stages) - 1)
 
 
 def predict_tiled(

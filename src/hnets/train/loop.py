@@ -137,7 +137,8 @@ def rates(
     """
     times = [epoch + step / steps for step in range(steps)]
     if schedule.name == "cosine":
-        values = [(1 + math.cos(math.pi * time / epochs)) / 2 for time in times]
+        falling = [(1 + math.cos(math.pi * time / epochs)) / 2 for time in times]
+        values = [schedule.floor + (1 - schedule.floor) * value for value in falling]
     elif schedule.name == "step":
         values = [schedule.factor ** (epoch // schedule.every)] * steps
     elif schedule.name == "plateau":

@@ -133,6 +133,9 @@ class Edges(Section):
     balance: Weight = 1.0
     """1 gives the pixels on edges and those off them the same total weight, 0 gives the same weight
     to each pixel; values between interpolate."""
+    agreement: NonNegative = 0.0
+    """A pixel on an edge counts by this power of the share of the people who drew it; 0 is the same
+    for all. The mean over the edges of a photograph stays as it is."""
     sides: NonNegative = 1.0
     """Weight of the loss of each side output; that of their fusion weighs 1. The lower it is, the
     more the side outputs are free to complement one another."""
@@ -161,6 +164,9 @@ class Schedule(Section):
     name: Literal["constant", "step", "plateau", "cosine"] = "cosine"
     warmup: NonNegative = 0.0
     """Epochs over which the rate grows from 0, whatever follows."""
+    floor: Fraction = 0.0
+    """``cosine``: the part of the rate that is left at the end. With a running mean of the weights,
+    a rate that never falls to 0 fits the training images less closely."""
     every: Whole = 40
     """``step``: epochs between two falls."""
     patience: Whole = 10

@@ -32,6 +32,8 @@ REACH = 4
 """Pixels by which an edge may be off in `tolerant_error`: 0.0075 of a photograph's diagonal."""
 LEVELS = 100
 ON, UNSURE = 5, 2
+LEAST = 0.05
+"""Share of the people at least, for what lies between the pixels that they drew."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class EdgeDetection:
     images: Tensor
     """(n, 3, height, width), uint8."""
     labels: Tensor
-    """(n, height, width), uint8, as `consensus` makes them."""
+    """(n, planes, height, width), uint8, as `edge_labels` makes them."""
     rules: Edges = field(default_factory=Edges)
     augment: Augment = field(default_factory=Augment)
 
@@ -111,7 +113,7 @@ class EdgeDetection:
             raise InputError("evaluation.views: edges are not averaged; leave it out")
         if recipe.augment.keep_centre:
             raise InputError("augment.keep_centre: it is for shapes on black; leave it out")
-        labels = consensus(data, recipe.edges)
+        labels = edge_labels(data, recipe.edges)
         return cls(data.images, labels, recipe.edges, recipe.augment)
 
     def __len__(self) -> int:
@@ -125,7 +127,7 @@ class EdgeDetection:
     def loss(self, model: nn.Module, rows: Tensor, changes: Tensor | None) -> Tensor:
         """The sum of the losses of some of the photographs."""
         images = self.images.index_select(0, rows).float() / 255
-        labels = self.labels.index_select(0, rows).float()[:, None]
+        labels = self.labels.index_select(0, rows).float()
         if changes is not None:
             own = changes.index_select(0, rows)
             # Beyond its border a photograph goes on as its mirror image, and so do its edges.
@@ -150,10 +152,10 @@ class EdgeDetection:
             self.images.split(PHOTOS), self.labels.split(PHOTOS), strict=True
         ):
             logits = edge_network(model).logits(images.float() / 255).float()
-            loss += edge_loss(logits, labels.float()[:, None], self.rules).sum()
+            loss += edge_loss(logits, labels.float(), self.rules).sum()
             outputs.append(logits[:, -1:].sigmoid())
         model.train(before)
-        truth = (self.labels == ON).float()[:, None]
+        truth = (self.labels[:, :1] == ON).float()
         return Errors(tolerant_error(torch.cat(outputs), truth), float(loss) / len(self))
 
 
@@ -207,29 +209,42 @@ def edge_network(model: nn.Module) -> EdgeNetwork:
     return model
 
 
-def consensus(data: EdgeSet, rules: Edges) -> Tensor:
-    """What is taught at each pixel, ``(n, height, width)``: 0, `ON`, or nothing where `UNSURE`."""
+def edge_labels(data: EdgeSet, rules: Edges) -> Tensor:
+    """What is taught at each pixel, ``(n, planes, height, width)``, in one plane or two.
+
+    The first is 0, `ON`, or `UNSURE` where nothing is taught. With ``rules.agreement``, a second
+    one has the percentage of the people who drew the pixel.
+    """
     people = data.people[:, None, None].float()
     if rules.labels == "people":
-        return (data.votes >= rules.people).byte() * ON
-    votes = data.near if rules.labels == "near" else data.votes
-    agreed = votes >= rules.share * people - 1e-4
-    return torch.where(agreed, ON, UNSURE).byte() * (data.votes > 0)
+        taught = (data.votes >= rules.people).byte() * ON
+    else:
+        votes = data.near if rules.labels == "near" else data.votes
+        agreed = votes >= rules.share * people - 1e-4
+        taught = torch.where(agreed, ON, UNSURE).byte() * (data.votes > 0)
+    if not rules.agreement:
+        return taught[:, None]
+    return torch.stack([taught, (100.0 * data.votes / people).round().byte()], 1)
 
 
 def edge_loss(logits: Tensor, labels: Tensor, rules: Edges) -> Tensor:
     """The loss of each photograph, ``(n,)``, over all outputs ``(n, outputs, height, width)``.
 
-    Labels ``(n, 1, height, width)`` may lie between those of `consensus`, where edges were
-    resampled: one that was `ON` is half of that or more at its nearest pixels, and one that was
-    `UNSURE` never is.
+    Labels may lie between those of `edge_labels`, where edges were resampled: one that was `ON` is
+    half of that or more at its nearest pixels, and one that was `UNSURE` never is.
     """
-    truth = (labels > ON / 2 - 1e-3).float()
-    counted = truth + (labels < UNSURE / 8).float()
+    taught = labels[:, :1]
+    truth = (taught > ON / 2 - 1e-3).float()
+    counted = truth + (taught < UNSURE / 8).float()
     pixels = logits.shape[2] * logits.shape[3]
     total = counted.sum((2, 3), keepdim=True)
     part = truth.sum((2, 3), keepdim=True) / total  # edges, of the pixels that count
-    weight = truth * (1 - part) ** rules.balance + (counted - truth) * part**rules.balance
+    on_edges = truth
+    if rules.agreement:
+        on_edges = truth * (labels[:, 1:] / 100).clamp(LEAST, 1) ** rules.agreement
+        total_share = on_edges.sum((2, 3), keepdim=True).clamp(min=1e-6)
+        on_edges = on_edges * truth.sum((2, 3), keepdim=True) / total_share
+    weight = on_edges * (1 - part) ** rules.balance + (counted - truth) * part**rules.balance
     # −log p is softplus(−logit) on an edge and softplus(logit) off one.
     entropy = F.softplus(logits) - truth * logits
     loss = (entropy * weight).sum((2, 3)) / pixels

@@ -132,6 +132,26 @@ def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
     return down @ x @ across.T
 
 
+def double2d(x: Tensor, height: int, width: int) -> Tensor:
+    """Bilinear interpolation back to the size before one halving, in the precision of the maps.
+
+    >>> double2d(torch.tensor([[[[1.0, 7.0]]]]), 1, 3)
+    tensor([[[[1., 4., 7.]]]])
+    """
+    odd = height % 2
+    if x.device.type == "cpu" and odd == width % 2 and not tracing():
+        return F.interpolate(x, (height, width), mode="bilinear", align_corners=bool(odd))
+    # Weights are quarters, which half precision holds exactly.
+    down, across = (
+        _weights(fine, coarse, 1, x)
+        for fine, coarse in zip((height, width), x.shape[2:], strict=True)
+    )
+    doubled = down @ x.contiguous() @ across.T
+    if x.is_contiguous(memory_format=torch.channels_last):
+        return doubled.contiguous(memory_format=torch.channels_last)
+    return doubled
+
+
 def _weights(fine: int, coarse: int, times: int, like: Tensor) -> Tensor:
     """The weight of each coarse pixel in each fine one, ``(fine, coarse)``."""
     dtype = torch.promote_types(like.dtype, torch.float32)
