@@ -57,11 +57,40 @@ def test_transposed_convolutions_and_linear_layers_on_sequences() -> None:
     assert cost(nn.Linear(8, 3), (7, 8)).multiplications == 7 * 8 * 3
 
 
-def test_streams_of_different_widths_cost_the_zeros_that_keep_them_apart() -> None:
+def test_streams_of_different_widths_that_are_not_added_cost_what_their_sum_costs() -> None:
     apart = hnn.HConv2d("3x0 + 2x1", "4x0", 3, combine="stack")
     report = cost(apart, (10, 5, 5))
-    assert report.multiplications == 9 * 9 * 10 * (8 + 8)
+    assert report.multiplications == 9 * 9 * 10 * 8
     assert report.multiplications == cost(hnets.freeze(apart), (10, 5, 5)).multiplications
+
+
+@pytest.mark.parametrize("groups", [2, 8])
+def test_groups_divide_parameters_and_multiplications(groups: int) -> None:
+    streams, shape = "8x0r + 8x1 + 16x2", (56, 9, 9)
+    dense = cost(hnn.HConv2d(streams, streams, 5), shape)
+    grouped = hnn.HConv2d(streams, streams, 5, groups=groups)
+    for net in (grouped, hnets.freeze(grouped)):
+        report = cost(net, shape)
+        assert groups * report.multiplications == dense.multiplications
+        assert groups * report.parameters == dense.parameters
+
+
+@pytest.mark.parametrize(
+    ("into", "out", "options", "pairs"),
+    [
+        ("4x0 + 4x1", "6x0 + 6x1", {}, 2 * 8 * 12),  # orders apart
+        ("4x0r + 4x1 + 4x2", "6x0r + 6x1 + 6x2", {}, 4 * 6 + 2 * 8 * 12),
+        ("4x0r + 4x1 + 4x2", "6x0r + 6x1 + 6x2", {"mirror": True}, 5 * 4 * 6),  # and parts
+        ("4x0r + 2x1", "6x0r + 3x1", {"phase": "none"}, 4 * 6 + 2 * 2 * 3),
+        ("4x0r + 2x1 + 2x0r", "6x0r + 3x1", {"phase": "none"}, 10 * 12),  # order 0 is in two places
+    ],
+)
+def test_a_1x1_kernel_multiplies_what_meets(
+    into: str, out: str, options: dict[str, object], pairs: int
+) -> None:
+    layer = hnn.HConv2d(into, out, 1, **options)
+    for net in (layer, hnets.freeze(layer)):
+        assert cost(net, (layer.in_streams.channels, 5, 7)).multiplications == 35 * pairs
 
 
 class WithParameter(nn.Module):

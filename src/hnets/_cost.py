@@ -169,11 +169,10 @@ def _counted(module: nn.Module) -> dict[str, nn.Module]:
 
 def _multiplications(part: nn.Module, args: tuple[Any, ...], output: Tensor) -> int:
     """Those of one call, for one element of its batch."""
-    if isinstance(part, HConv2d):
-        into = part.in_streams.channels // part.filters.groups
-        copies = 1 if part.combine == "sum" else len(part.in_streams)
-        out = part.filters.out_streams.channels * copies
-        return part.kernel_size**2 * into * out * output[0, 0].numel()
+    if isinstance(part, _WHOLE):
+        sections = part.filters.sections
+        pairs = sum(outputs * inputs // groups for groups, outputs, inputs in sections)
+        return part.filters.spec.kernel_size**2 * pairs * output[0, 0].numel()
     if isinstance(part, P4Conv2d):  # each filter in four orientations
         return 4 * part.weight.numel() * output[0, 0].numel()
     if isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby, product
-from typing import Literal
+from itertools import count, groupby, pairwise, product
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,22 @@ class Block:
         return self.outputs.channels // out, out, self.inputs.channels // into, into
 
 
+class Section(NamedTuple):
+    """Neighbouring channels that meet no others, in a number of groups of equal size."""
+
+    groups: int
+    outputs: int
+    inputs: int
+
+
+class Piece(NamedTuple):
+    """What a block adds to the kernel; its shape is that of the block, with fewer input parts."""
+
+    number: str
+    shape: tuple[int, int, int, int]
+    assembly: NDArray[np.float64]
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The whole kernel as a grid of blocks: outputs by rows, inputs by columns."""
@@ -142,6 +158,84 @@ def make_plan(inputs: Streams, outputs: Streams, spec: KernelSpec) -> Plan:
         used = {path.source for row in rows for path in row[j].paths}
         _require_all(column, used, outputs, spec)
     return Plan(inputs, outputs, spec, rows)
+
+
+@lru_cache(maxsize=256)
+def split(
+    plan: Plan, separate: bool = False
+) -> tuple[tuple[Section, ...], tuple[tuple[Piece, ...], ...]]:
+    """The sections of a layer, and row by row the pieces of its kernel.
+
+    A kernel of several pixels joins all orders: one section. A kernel of one pixel joins equal
+    orders only, and without phases real parts with real and imaginary with imaginary parts. A row
+    of the kernel has the weights on the inputs of its own section, then zeros up to the widest one.
+    With ``separate``, converging responses are not added: every input stream is a section, which
+    has its own copy of the outputs, and the pieces are those of all of them.
+    """
+    numbers = map(str, count())
+    pieces = tuple(
+        tuple(Piece(next(numbers), b.shape, b.assembly) for b in row) for row in plan.rows
+    )
+    outputs, inputs = plan.outputs.channels, plan.inputs.channels
+    if separate:
+        return _sections([(outputs, stream.channels) for stream in plan.inputs]), pieces
+    if plan.spec.kernel_size == 1 and plan.spec.groups == 1:
+        cuts = _cuts(pieces)
+        narrow = _narrow(pieces, cuts)
+        if narrow is not None:
+            rows, columns = _widths(plan.outputs), _widths(plan.inputs)
+            parts = pairwise(cuts)
+            sizes = [(sum(rows[a:c]), sum(columns[b:d])) for (a, b), (c, d) in parts]
+            return _sections(sizes), narrow
+    return _sections([(outputs, inputs)]), pieces
+
+
+def _sections(sizes: list[tuple[int, int]]) -> tuple[Section, ...]:
+    """Neighbours of equal size as one section."""
+    runs = [(len(list(run)), *size) for size, run in groupby(sizes)]
+    return tuple(Section(n, n * out, n * into) for n, out, into in runs)
+
+
+def _widths(streams: Streams) -> list[int]:
+    return [stream.multiplicity for stream in streams for _ in range(stream.parts)]
+
+
+def _cuts(pieces: tuple[tuple[Piece, ...], ...]) -> list[tuple[int, int]]:
+    """Numbers of output and input parts before which, and after which, none meets the others."""
+    links = np.block(
+        [
+            [p.assembly.reshape(-1, p.shape[0], p.shape[2]).any(axis=0) for p in row]
+            for row in pieces
+        ]
+    )
+    cuts = [(0, 0)]
+    for a, b in product(range(1, len(links)), range(1, links.shape[1])):
+        crossing = links[:a, b:].any() or links[a:, :b].any()
+        if a > cuts[-1][0] and b > cuts[-1][1] and not crossing:
+            cuts.append((a, b))
+    return [*cuts, (len(links), links.shape[1])]
+
+
+def _narrow(
+    pieces: tuple[tuple[Piece, ...], ...], cuts: list[tuple[int, int]]
+) -> tuple[tuple[Piece, ...], ...] | None:
+    """The pieces with the input parts of each section only; None if one spans several blocks."""
+    windows = [(b, d) for (a, b), (c, d) in pairwise(cuts) for _ in range(a, c)]
+    rows = []
+    for row in pieces:
+        own = [windows.pop(0) for _ in range(row[0].shape[0])]
+        used = [column for column, piece in enumerate(row) if len(piece.assembly)]
+        number, (out_parts, out, in_parts, into), assembly = row[used[0]]
+        start = sum(piece.shape[2] for piece in row[: used[0]])
+        if len(used) > 1 or any(b < start or d > start + in_parts for b, d in own):
+            return None
+        dense = assembly.reshape(-1, out_parts, in_parts)
+        narrow = np.zeros((len(dense), out_parts, max(d - b for b, d in own)))
+        for part, (b, d) in enumerate(own):
+            narrow[:, part, : d - b] = dense[:, part, b - start : d - start]
+        shape = (out_parts, out, narrow.shape[2], into)
+        rows.append((Piece(number, shape, narrow.reshape(len(dense), -1)),))
+    return tuple(rows)
 
 
 def _share(inputs: Streams, outputs: Streams, groups: int) -> Streams:

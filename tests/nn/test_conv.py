@@ -142,6 +142,41 @@ def test_one_real_convolution_is_the_sum_over_paths(
     torch.testing.assert_close(actual, expected, rtol=EXACT, atol=EXACT)
 
 
+POINTWISE = [
+    ("4x0r + 4x1 + 4x2", "3x0r + 3x1 + 3x2"),
+    ("2x0 + 2x1", "3x0 + 3x1"),
+    ("2x1 + 2x0", "3x0 + 3x1"),
+    ("2x0", "3x0r"),
+    ("2x0r", "3x0"),
+    ("2x0r + 2x1 + 3x2", "1x0r + 4x1 + 4x1 + 2x2"),
+    ("2x0r + 2x1 + 3x0", "1x0r + 4x1 + 4x0"),
+    ("2x0r + 2x1 + 2x-1", "2x0r + 2x-1 + 2x1"),
+]
+
+
+@settings(max_examples=60)
+@given(
+    streams=st.sampled_from(POINTWISE),
+    phase=st.sampled_from(["filter", "ring", "none"]),
+    share=st.booleans(),
+    conjugate=st.booleans(),
+    combine=st.sampled_from(["sum", "sum", "stack", "max"]),
+    stride=st.sampled_from([1, 1, 2]),
+    padding=st.sampled_from([0, 0, 1]),
+    last=st.booleans(),
+)
+def test_a_1x1_kernel_is_the_sum_over_paths(
+    streams: tuple[str, str], last: bool, **options: object
+) -> None:
+    layer = randomised(hnn.HConv2d(*streams, 1, **options))
+    x = torch.randn(2, layer.in_streams.channels, 5, 6, dtype=torch.float64)
+    if last:
+        x = x.to(memory_format=torch.channels_last)
+    expected = reference(layer, x)
+    torch.testing.assert_close(layer(x), expected, rtol=EXACT, atol=EXACT)
+    torch.testing.assert_close(hnets.freeze(layer)(x), expected, rtol=EXACT, atol=EXACT)
+
+
 def test_the_reference_tells_a_changed_layer_from_its_own() -> None:
     layer = randomised(hnn.HConv2d("1x0 + 1x1", "1x0 + 1x1", 5))
     x = torch.randn(1, 4, 9, 9, dtype=torch.float64)

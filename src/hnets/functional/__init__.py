@@ -13,7 +13,7 @@ from hnets.functional.fourier import (
     fourier_relu,
     synthesis,
 )
-from hnets.functional.grouped import grouped_conv2d
+from hnets.functional.grouped import grouped_conv2d, stream_conv2d
 from hnets.functional.magnitudes import (
     MAGNITUDE_EPS,
     batch_magnitude_relu,
@@ -80,5 +80,6 @@ __all__ = [
     "reflect_pixels",
     "rotate",
     "rotate_pixels",
+    "stream_conv2d",
     "synthesis",
 ]

@@ -182,10 +182,11 @@ class FrozenHConv2d(nn.Conv2d):
     def __init__(self, layer: HConv2d) -> None:
         with torch.no_grad():
             kernel = layer.filters()
-        groups = layer.filters.groups
+        sections = layer.filters.sections
+        groups = layer.filters.spec.groups if len(sections) > 1 else sections[0].groups
         super().__init__(
-            kernel.shape[1] * groups,
-            kernel.shape[0],
+            layer.in_streams.channels,
+            len(kernel),
             layer.kernel_size,
             layer.stride,
             layer.padding,
@@ -227,16 +228,14 @@ def _assemble(layer: FrozenHConv2d, _: object = None) -> None:
 def _respond(layer: HConv2d | FrozenHConv2d, x: Tensor, kernel: Tensor) -> Tensor:
     """What a layer computes with an assembled kernel."""
     layer.in_streams.check(x, "HConv2d", image=True, dtype=kernel.dtype)
-    response = F.hconv2d(
-        x,
-        kernel,
-        layer.stride,
-        layer.padding,
-        layer.dilation,
-        layer.padding_mode,
-        layer.filters.groups,
-        (layer.in_streams, layer.out_streams) if layer.filters.spec.groups > 1 else None,
-    )
+    padding, groups = layer.padding, layer.filters.spec.groups
+    if layer.padding_mode == "reflect":
+        x = nn.functional.pad(x, (padding[1], padding[1], padding[0], padding[0]), mode="reflect")
+        padding = (0, 0)
+    geometry = (layer.stride, padding, layer.dilation)
+    if groups > 1:
+        return F.stream_conv2d(x, kernel, groups, (layer.in_streams, layer.out_streams), *geometry)
+    response = F.hconv2d(x, kernel, *geometry, layer.filters.sections)
     if layer.combine != "max":
         return response
     return F.largest(response.chunk(len(layer.in_streams), dim=1), layer.out_streams)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
+from itertools import chain
 from typing import Literal, Self
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.initialisation import radial_std
-from hnets.plan import KernelSpec, Plan, make_plan
+from hnets.plan import KernelSpec, Piece, Plan, Section, make_plan, split
 from hnets.streams import Streams
 
 Combine = Literal["sum", "stack", "max"]
@@ -22,9 +22,10 @@ class HarmonicFilters(nn.Module):
     """Radial profiles and phase offsets of the filters ``R(r)·exp(i(mφ+β))`` of one layer.
 
     Its output is the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
-    convolution that computes all paths. Groups are those of ``spec``, of the fields of each stream;
-    or where converging responses are not summed, each input stream is a group of channels, with its
-    own copy of the outputs.
+    convolution that computes all paths, with the groups of fields of ``spec``. Where channels fall
+    into `sections` that do not meet, a row has the weights on the inputs of its own section, then
+    zeros up to the widest one. So it is where converging responses are not summed: each input
+    stream then has its own copy of the outputs.
     """
 
     radial: nn.ParameterDict
@@ -44,8 +45,10 @@ class HarmonicFilters(nn.Module):
         super().__init__()
         self.in_streams, self.out_streams = in_streams, out_streams
         self.spec, self.combine = spec, combine
-        alike = len({stream.channels for stream in in_streams}) == 1
-        self.groups = len(in_streams) if combine != "sum" and alike else spec.groups
+        self.sections, rows = self._split()
+        """Channels of input and output that meet each other alone; for groups=1."""
+        # The plan as plain values, for graphs: number and shape of every piece, row by row.
+        self._rows = [[piece[:2] for piece in row] for row in rows]
 
         self.radial, self.phase = nn.ParameterDict(), nn.ParameterDict()
         for number, block in enumerate(self.plan.blocks):
@@ -54,9 +57,6 @@ class HarmonicFilters(nn.Module):
                 if each:
                     empty = torch.empty(out, into, each, device=device, dtype=dtype)
                     values[str(number)] = nn.Parameter(empty)
-        # The plan as plain values, for graphs: number and shape of every block, row by row.
-        numbers = map(str, itertools.count())
-        self._rows = [[(next(numbers), block.shape) for block in row] for row in self.plan.rows]
         self._set_constants()
         self.reset_parameters()
         self.register_load_state_dict_post_hook(_follow)
@@ -86,18 +86,12 @@ class HarmonicFilters(nn.Module):
             kernel = self._kernel().to(like.dtype)
         if self.combine == "sum":
             return kernel
-        columns = [kernel[:, where] for where in self.in_streams.slices]
-        if self.groups == 1:  # streams of different widths: zeros keep them apart
-            columns = [
-                nn.functional.pad(c, (0, 0, 0, 0, where.start, kernel.shape[1] - where.stop))
-                for c, where in zip(columns, self.in_streams.slices, strict=True)
-            ]
-        return torch.cat(columns)
+        return _rows_of([kernel[:, where] for where in self.in_streams.slices])
 
     def _kernel(self) -> Tensor:
         if len(self._rows) == len(self._rows[0]) == 1:
             return self._block(*self._rows[0][0])
-        return torch.cat([torch.cat([self._block(*b) for b in row], 1) for row in self._rows])
+        return _rows_of([torch.cat([self._block(*b) for b in row], 1) for row in self._rows])
 
     def _block(self, number: str, shape: tuple[int, int, int, int]) -> Tensor:
         size = self.spec.kernel_size
@@ -112,10 +106,14 @@ class HarmonicFilters(nn.Module):
 
     def _set_constants(self) -> None:
         device, dtype = self._exact
-        for number, block in enumerate(self.plan.blocks):
-            for name, value in (("spread", block.spread), ("assembly", block.assembly)):
+        spread = [block.spread for block in self.plan.blocks]
+        for number, _, assembly in chain.from_iterable(self._split()[1]):
+            for name, value in (("spread", spread[int(number)]), ("assembly", assembly)):
                 constant = torch.tensor(value).to(device, dtype)
                 self.register_buffer(f"{name}{number}", constant, persistent=False)
+
+    def _split(self) -> tuple[tuple[Section, ...], tuple[tuple[Piece, ...], ...]]:
+        return split(self.plan, separate=self.combine != "sum")
 
     @property
     def _exact(self) -> tuple[torch.device, torch.dtype]:
@@ -133,6 +131,13 @@ class HarmonicFilters(nn.Module):
         """The paths, for `print`."""
         orders = sorted({each.order for block in self.plan.blocks for each in block.filters})
         return f"|orders| {', '.join(map(str, orders))}"
+
+
+def _rows_of(kernels: list[Tensor]) -> Tensor:
+    """One kernel below the other, narrow ones with zeros at the end of their rows."""
+    widest = max(kernel.shape[1] for kernel in kernels)
+    pad = nn.functional.pad
+    return torch.cat([pad(k, (0, 0, 0, 0, 0, widest - k.shape[1])) for k in kernels])
 
 
 def _follow(filters: HarmonicFilters, _: object = None) -> None:

@@ -36,9 +36,9 @@ def stream_conv2d(
     kernel: Tensor,
     groups: int,
     streams: tuple[Streams, Streams],
-    stride: tuple[int, int],
-    padding: tuple[int, int],
-    dilation: tuple[int, int],
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[int, int] = (0, 0),
+    dilation: tuple[int, int] = (1, 1),
 ) -> Tensor:
     """`grouped_conv2d` between streams of any multiplicities that ``groups`` divides."""
     into, out = streams
