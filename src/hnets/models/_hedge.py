@@ -26,7 +26,7 @@ ORDERS = 2
 
 
 @dataclass(frozen=True)
-class Size:
+class HEdgeSize:
     """Kernel and fields of the first layer, and fields and layers of what follows."""
 
     stem: tuple[int, int]
@@ -42,9 +42,9 @@ class Size:
 
 
 SIZES = {
-    "tiny": Size((5, 2), (5, 10, 14, 16), (2, 2, 2, 2), False, decoder=5, tail=0),
-    "small": Size((7, 4), (8, 16, 24, 32), (2, 2, 2, 2), False, decoder=8, tail=2),
-    "base": Size((9, 8), (16, 24, 32, 40), (2, 2, 3, 3), True, decoder=16, tail=6),
+    "tiny": HEdgeSize((5, 2), (5, 10, 14, 16), (2, 2, 2, 2), False, decoder=5, tail=0),
+    "small": HEdgeSize((7, 4), (8, 16, 24, 32), (2, 2, 2, 2), False, decoder=8, tail=2),
+    "base": HEdgeSize((9, 8), (16, 24, 32, 40), (2, 2, 3, 3), True, decoder=16, tail=6),
 }
 
 
@@ -64,7 +64,7 @@ class HEdge(EdgeNetwork):
         drop_rate: in training, the probability that a field of a stage but the first is dropped.
     """
 
-    def __init__(self, size: Size, mirror: bool = True, drop_rate: float = 0.0) -> None:
+    def __init__(self, size: HEdgeSize, mirror: bool = True, drop_rate: float = 0.0) -> None:
         mirror, drop_rate = flag(mirror, "mirror"), probability(drop_rate, "drop_rate")
         stem, stages = _circle(size.stem[1]), list[nn.Module]()
         streams = stem
