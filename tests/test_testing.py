@@ -76,9 +76,11 @@ class Constant(nn.Module):
 def test_images_pass() -> None:
     report = equivariance_error(conv())
     assert report.streams == BOTH
-    assert report.angles == (15.0, 30.0, 45.0, 60.0, 75.0, 90.0, 180.0, 270.0)
-    for angle, errors in zip(report.angles, report.errors, strict=True):
-        assert max(errors) < (1e-12 if angle % 90 == 0 else 0.1)
+    angles = (15.0, 30.0, 45.0, 60.0, 75.0, 90.0, 180.0, 270.0)
+    assert report.motions == tuple((angle, False) for angle in angles)
+    for motion, errors in zip(report.motions, report.errors, strict=True):
+        assert motion.exact == (motion.angle % 90 == 0)
+        assert max(errors) < (1e-12 if motion.exact else 0.1)
     assert report.max == max(max(row) for row in report.errors)
     assert_equivariant(conv())
 
@@ -175,6 +177,63 @@ def test_a_stride_that_does_not_fit_is_caught_with_a_hint() -> None:
 def test_nan_and_infinity_are_caught(value: float, at: int) -> None:
     with pytest.raises(AssertionError, match="is not equivariant"):
         assert_equivariant(Constant(value, at))
+
+
+# Mirrors -----------------------------------------------------------------------------------------
+
+MIXED = Streams("2x0r + 2x0 + 2x1 + 2x2")
+
+
+def mirror_net() -> nn.Sequential:
+    options = {"padding": "same", "rings": "gaussian", "mirror": True}
+    return nn.Sequential(
+        hnn.HConv2d("1x0r", MIXED, 5, **options),
+        hnn.HBatchNorm2d(MIXED),
+        hnn.HConv2d(MIXED, MIXED, 5, **options),
+        hnn.ModReLU(MIXED),
+    )
+
+
+def test_a_mirror_network_passes_and_is_rotated_in_the_mirror_too() -> None:
+    report = equivariance_error(mirror_net(), [30.0, 90.0], mirror=True)
+    pairs = [(30.0, False), (90.0, False), (0.0, True), (30.0, True), (90.0, True)]
+    assert list(report.motions) == pairs
+    for motion, errors in zip(report.motions, report.errors, strict=True):
+        assert max(errors) < (1e-12 if motion.exact else 0.2)
+    assert_equivariant(mirror_net(), mirror=True)
+    lines = str(report).splitlines()
+    assert [line.split()[:2] for line in lines[3:]] == [
+        [f"{a:g}°", "mirrored"] for a in (0, 30, 90)
+    ]
+
+
+def test_vectors_pass_in_a_mirror() -> None:
+    net = Flat()
+    net.layer = hnn.HConv2d(net.in_streams, net.out_streams, 6, rings="gaussian", mirror=True)
+    assert_equivariant(net, mirror=True, tolerance=0.05)
+
+
+def test_a_layer_that_only_rotates_is_caught_in_a_mirror_and_named() -> None:
+    net = mirror_net()
+    net[2] = hnn.HConv2d(MIXED, MIXED, 5, padding="same", rings="gaussian")
+    assert_equivariant(net)
+    with pytest.raises(AssertionError) as error:
+        assert_equivariant(net, mirror=True)
+    message = str(error.value)
+    assert re.search(r"is not equivariant: in a mirror( and at \d+ degrees)? stream", message)
+    assert "a flip is exact unless a layer breaks the symmetry" in message
+    assert "layers without mirror=True: 2\n" in message
+
+
+@pytest.mark.parametrize("size", [32, 33])
+def test_the_image_is_mirrored_exactly(size: int) -> None:
+    straight = band_limited(MIXED, size)
+    flipped = band_limited(MIXED, size, mirrored=True)
+    sign = MIXED.reflect(torch.ones(1, MIXED.channels, dtype=torch.float64))[..., None, None]
+    torch.testing.assert_close(flipped, sign * straight.flip(2), rtol=0, atol=1e-12)
+    sideways = band_limited(MIXED, size, math.pi, mirrored=True)
+    expected = MIXED.reflect(straight.flip(3), math.pi / 2)
+    torch.testing.assert_close(sideways, expected, rtol=0, atol=1e-12)
 
 
 # What is asked back ------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Tests of the equivariance of a module: ours, or your own.
 
 The test image is a random band-limited function with a smooth border, given by a formula, so it can
-be rotated by any angle without interpolation. The output cannot: its comparison at angles other
-than multiples of 90 degrees allows for the error of interpolating it, measured by rotating it by
-the angle and back.
+be mirrored and rotated by any angle without interpolation. The output cannot: its comparison at
+angles other than multiples of 90 degrees allows for the error of interpolating it, measured by
+rotating it by the angle and back.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,37 +24,63 @@ ANGLES = (15.0, 30.0, 45.0, 60.0, 75.0, 90.0, 180.0, 270.0)
 _EXACT = 1e-9
 
 
+class Motion(NamedTuple):
+    """A flip upside down, if ``mirrored``, and then a rotation by ``angle`` degrees.
+
+    >>> print(Motion(30), Motion(0, mirrored=True), Motion(30, mirrored=True), sep=", ")
+    at 30 degrees, in a mirror, in a mirror and at 30 degrees
+    """
+
+    angle: float
+    mirrored: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether it moves pixels to pixels of a square."""
+        return self.angle % 90 == 0
+
+    def __str__(self) -> str:
+        angle = f"at {self.angle:g} degrees"
+        if not self.mirrored:
+            return angle
+        return f"in a mirror and {angle}" if self.angle else "in a mirror"
+
+
 @dataclass(frozen=True)
 class Equivariance:
-    """Errors of equivariance: one row per angle, one column per stream."""
+    """Errors of equivariance: one row per motion of the image, one column per stream."""
 
-    angles: tuple[float, ...]
+    motions: tuple[Motion, ...]
     streams: Streams
     errors: tuple[tuple[float, ...], ...]
-    """‖f(rotated x) − rotated f(x)‖ / ‖f(x)‖ per angle and stream."""
+    """‖f(moved x) − moved f(x)‖ / ‖f(x)‖ per motion and stream."""
     interpolation: tuple[tuple[float, ...], ...]
-    """The same for rotating the output and back: the error of resampling it."""
+    """The same for moving the output and back: the error of resampling it."""
 
     @property
     def max(self) -> float:
         """The largest error."""
         return max(max(row) for row in self.errors)
 
-    def excess(self, tolerance: float) -> tuple[float, float, Stream, float, float]:
-        """The entry furthest above its bound: (error/bound, angle, stream, error, bound)."""
+    def excess(self, tolerance: float) -> tuple[float, Motion, Stream, float, float]:
+        """The entry furthest above its bound: (error/bound, motion, stream, error, bound)."""
         entries = []
-        for angle, errors, floors in zip(self.angles, self.errors, self.interpolation, strict=True):
+        for motion, errors, floors in zip(
+            self.motions, self.errors, self.interpolation, strict=True
+        ):
             for stream, error, floor in zip(self.streams, errors, floors, strict=True):
-                bound = _EXACT if _multiple_of_90(angle) else tolerance + floor
-                entries.append((error / bound, angle, stream, error, bound))
+                bound = _EXACT if motion.exact else tolerance + floor
+                entries.append((error / bound, motion, stream, error, bound))
         # A NaN is not below any bound.
         return max(entries, key=lambda entry: math.inf if math.isnan(entry[0]) else entry[0])
 
     def __str__(self) -> str:
-        head = "angle   " + "".join(f"{s!s:>12}" for s in self.streams)
+        labels = [f"{angle:5g}°{' mirrored' * mirrored}" for angle, mirrored in self.motions]
+        width = 2 + max(map(len, labels))
+        head = f"{'angle':{width}}" + "".join(f"{s!s:>12}" for s in self.streams)
         rows = [
-            f"{angle:5g}°  " + "".join(f"{error:12.2e}" for error in errors)
-            for angle, errors in zip(self.angles, self.errors, strict=True)
+            f"{label:{width}}" + "".join(f"{error:12.2e}" for error in errors)
+            for label, errors in zip(labels, self.errors, strict=True)
         ]
         return "\n".join([head, *rows])
 
@@ -62,20 +89,22 @@ def equivariance_error(
     module: nn.Module,
     angles: Sequence[float] = ANGLES,
     *,
+    mirror: bool = False,
     in_streams: StreamsLike | None = None,
     out_streams: StreamsLike | None = None,
     size: int = 64,
     wavelength: float = 16.0,
     seed: int = 0,
 ) -> Equivariance:
-    """Measure how a module's output follows rotations of its input, stream by stream.
+    """Measure how a module's output follows motions of its input, stream by stream.
 
     Runs a float64 copy of the module in evaluation mode. The output is ``(batch, channels)`` or
     ``(batch, channels, height, width)``.
 
     Args:
         module: any module on plain tensors.
-        angles: in degrees, counter-clockwise.
+        angles: of rotations, in degrees, counter-clockwise.
+        mirror: also flip the input, and rotate the mirror image by these angles.
         in_streams: layout of the input; by default that of the first submodule that has it.
         out_streams: layout of the output; by default that of the last submodule that has it.
         size: height and width of the test image.
@@ -86,26 +115,31 @@ def equivariance_error(
     out = _streams(module, out_streams, "out_streams", first=False)
     net = copy.deepcopy(module).double().eval()
     device = next((t.device for t in [*net.parameters(), *net.buffers()]), torch.device("cpu"))
+    motions = tuple(Motion(angle) for angle in angles)
+    if mirror:
+        motions += tuple(Motion(angle, mirrored=True) for angle in dict.fromkeys((0.0, *angles)))
     errors, floors = [], []
     with torch.no_grad():
         straight = net(band_limited(into, size, 0.0, wavelength, seed).to(device))
         _check_output(straight, out)
-        for angle in angles:
-            theta = math.radians(angle)
-            rotated = net(band_limited(into, size, theta, wavelength, seed).to(device))
-            _check_output(rotated, out)
-            expected, back = _rotate(straight, theta, out), straight
-            if not _multiple_of_90(angle):
-                back = _rotate(expected, -theta, out)
-            errors.append(_distance(rotated, expected, straight, out))
+        for motion in motions:
+            theta = math.radians(motion.angle)
+            image = band_limited(into, size, theta, wavelength, seed, motion.mirrored)
+            moved = net(image.to(device))
+            _check_output(moved, out)
+            expected, back = _move(straight, motion, out), straight
+            if not motion.exact:  # a reflection is its own inverse
+                back = _move(expected, motion if motion.mirrored else Motion(-motion.angle), out)
+            errors.append(_distance(moved, expected, straight, out))
             floors.append(_distance(back, straight, straight, out))
-    return Equivariance(tuple(angles), out, tuple(errors), tuple(floors))
+    return Equivariance(motions, out, tuple(errors), tuple(floors))
 
 
 def assert_equivariant(
     module: nn.Module,
     angles: Sequence[float] = ANGLES,
     *,
+    mirror: bool = False,
     tolerance: float = 0.2,
     in_streams: StreamsLike | None = None,
     out_streams: StreamsLike | None = None,
@@ -115,44 +149,56 @@ def assert_equivariant(
 ) -> None:
     """Raise AssertionError unless the module is equivariant.
 
-    At multiples of 90 degrees the output must agree to 1e-9, at other angles to ``tolerance`` (of
-    the output's norm) plus the error of interpolating the output. Arguments are those of
-    `equivariance_error`.
+    At multiples of 90 degrees, and with ``mirror`` at flips, the output must agree to 1e-9, at
+    other angles to ``tolerance`` (of the output's norm) plus the error of interpolating the output.
+    Arguments are those of `equivariance_error`.
 
     >>> from hnets import nn as hnn
     >>> assert_equivariant(hnn.HConv2d("3x0r", "8x0 + 8x1", kernel_size=5))
+    >>> assert_equivariant(hnn.HConv2d("3x0r", "8x0 + 8x1", 5, mirror=True), mirror=True)
     """
     report = equivariance_error(
         module,
         angles,
+        mirror=mirror,
         in_streams=in_streams,
         out_streams=out_streams,
         size=size,
         wavelength=wavelength,
         seed=seed,
     )
-    ratio, angle, stream, error, bound = report.excess(tolerance)
+    ratio, motion, stream, error, bound = report.excess(tolerance)
     if ratio <= 1:
         return
     hint = ""
-    if _multiple_of_90(angle):
+    if motion.exact:
+        what = "a flip" if motion.mirrored else "a rotation by 90 degrees"
         hint = (
-            "; a rotation by 90 degrees is exact unless a layer breaks the symmetry, "
+            f"; {what} is exact unless a layer breaks the symmetry, "
             "or a stride or pooling does not divide the size evenly"
         )
+    handed = [name or "it" for name, part in module.named_modules() if _handed(part)]
+    if motion.mirrored and handed:
+        hint += f"; layers without mirror=True: {', '.join(handed)}"
     raise AssertionError(
-        f"{type(module).__name__} is not equivariant: at {angle:g} degrees stream {stream} of "
+        f"{type(module).__name__} is not equivariant: {motion} stream {stream} of "
         f"{report.streams} is off by {error:.3g} of its norm, allowed {bound:.3g}{hint}\n{report}"
     )
 
 
 def band_limited(
-    streams: Streams, size: int, theta: float = 0.0, wavelength: float = 16.0, seed: int = 0
+    streams: Streams,
+    size: int,
+    theta: float = 0.0,
+    wavelength: float = 16.0,
+    seed: int = 0,
+    mirrored: bool = False,
 ) -> Tensor:
     """A random smooth feature map, rotated by θ radians exactly: ``(1, channels, size, size)``.
 
     Sixteen plane waves per field, none shorter than ``wavelength`` pixels, under a round window
-    that falls to zero inside the image; in float64.
+    that falls to zero inside the image; in float64. ``mirrored``, it is flipped upside down before
+    it is rotated.
     """
     generator = torch.Generator().manual_seed(seed)
     waves, fields = 16, streams.fields
@@ -166,7 +212,7 @@ def band_limited(
     offset = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
     y, x = torch.meshgrid(-offset, offset, indexing="ij")
     # The rotated function at a point is the function at the point rotated back.
-    along = direction[..., None, None] + theta
+    along = (-direction if mirrored else direction)[..., None, None] + theta
     wave = frequency[..., None, None] * (along.cos() * x + along.sin() * y)  # (fields, waves, h, w)
     wave = torch.polar(amplitude[..., None, None].expand_as(wave), wave + shift[..., None, None])
     radius = torch.hypot(x, y) / (size / 2)
@@ -177,7 +223,8 @@ def band_limited(
         block = values[start : start + stream.multiplicity]
         parts += [block.real] if stream.real else [block.real, block.imag]
         start += stream.multiplicity
-    return streams.rotate(torch.cat(parts)[None], theta)
+    image = torch.cat(parts)[None]
+    return streams.reflect(image, theta / 2) if mirrored else streams.rotate(image, theta)
 
 
 def _streams(module: nn.Module, streams: StreamsLike | None, name: str, first: bool) -> Streams:
@@ -203,12 +250,16 @@ def _check_output(y: Tensor, streams: Streams) -> None:
         )
 
 
-def _rotate(y: Tensor, theta: float, streams: Streams) -> Tensor:
-    return streams.rotate(y, theta) if y.dim() == 2 else F.rotate(y, theta, streams)
+def _move(y: Tensor, motion: Motion, streams: Streams) -> Tensor:
+    theta, flat = math.radians(motion.angle), y.dim() == 2
+    if motion.mirrored:  # a flip, then a rotation by θ: a reflection across an axis at θ/2
+        return streams.reflect(y, theta / 2) if flat else F.reflect(y, streams, theta / 2)
+    return streams.rotate(y, theta) if flat else F.rotate(y, theta, streams)
 
 
-def _multiple_of_90(angle: float) -> bool:
-    return angle % 90 == 0
+def _handed(part: nn.Module) -> bool:
+    """Whether a layer could commute with reflections, and does not."""
+    return getattr(part, "mirror", True) is False
 
 
 def _distance(a: Tensor, b: Tensor, scale: Tensor, streams: Streams) -> tuple[float, ...]:

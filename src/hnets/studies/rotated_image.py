@@ -135,7 +135,7 @@ def compared_numbers(net: nn.Sequential, plain: nn.Sequential) -> Numbers:
     orders = (f"order {stream.order}\n{stream}" for stream in streams.streams)
     header = ("rotated by", *orders, f"magnitudes\n{magnitudes.streams}", "plain\nnetwork")
     rows = []
-    for row, angle in enumerate(streams.angles):
+    for row, angle in enumerate(ANGLES):
         errors = [*streams.errors[row], *magnitudes.errors[row], *ordinary.errors[row]]
         cells = (f"exact ({e:.0e})" if e < 1e-12 else f"{100 * e:.1f} %" for e in errors)
         rows.append((f"{angle:g}°", *cells))
