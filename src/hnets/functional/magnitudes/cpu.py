@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hnets.streams import Streams
 
-_SHARE = 1 << 18
+_SHARE = 1 << 19
 """Real numbers per thread in a piece. Fewer cost more calls, more exceed the cache of a core."""
 
 
@@ -30,11 +30,11 @@ def forward(
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, where a scale of None is 1."""
     y = x if inplace else torch.empty_like(x)
-    for (view, target), (a, b) in _pieces((x, y), (scale, shift), streams):
-        factor = _square(view, magnitude_eps).sqrt_()
-        torch.div(b, factor, out=factor)  # with the square root, faster than rsqrt
-        factor.add_(1 if a is None else a).relu_()
-        torch.mul(view, factor.unsqueeze(2), out=target)
+    maps = (x,) if inplace else (x, y)  # at one small image, every call counts
+    for views, (a, b) in _pieces(maps, (scale, shift), streams):
+        factor = _square(views[0], magnitude_eps).rsqrt_().mul_(b)
+        factor.add_(_or_one(a, factor)).relu_()
+        torch.mul(views[0], factor.unsqueeze(2), out=views[-1])
     return y
 
 
@@ -57,7 +57,7 @@ def backward_sums(
     intermediate = []
     for (view, g), (a, b, first, second) in _pieces((x, grad), parameters, streams):
         inverse = _square(view, magnitude_eps).rsqrt_()
-        inner = _inner(g, view, _factor(inverse, a, b))
+        inner = _inner(g, view, (inverse * b).add_(a).relu_())
         first += _sum(inner)
         second += _sum(inner.mul_(inverse))
         intermediate.append((inverse, inner))
@@ -82,13 +82,13 @@ def backward(
     parameters = (scale, shift, *total[0])
     for (view, g, target), (a, b, first, second) in _pieces((x, grad, grad_x), parameters, streams):
         inverse = _square(view, magnitude_eps).rsqrt_()
-        factor = _factor(inverse, a, b)
+        shifted = inverse * b
+        factor = torch.add(shifted, _or_one(a, shifted)).relu_()
         pull = _inner(g, view, factor)
         if scale is not None:
             first += _sum(pull)
         second += _sum(pull.mul_(inverse))
-        pull.mul_(inverse).mul_(b).mul_(inverse)
-        _combine(g, view, factor, pull, target)
+        _combine(g, view, factor, pull.mul_(inverse).mul_(shifted), target)
     return grad_x, total
 
 
@@ -108,9 +108,10 @@ def backward_batch(
     for ((view, g, target), (a, b, c1, c2)), (inverse, pull) in zip(
         pieces, intermediate, strict=True
     ):
-        # shift·d·r³ + c₁·r + c₂
-        pull.mul_(inverse).mul_(b).add_(c1).mul_(inverse).add_(c2)
-        _combine(g, view, _factor(inverse, a, b), pull, target)
+        shifted = inverse * b
+        torch.addcmul(c1, pull, shifted, out=pull)
+        torch.addcmul(c2, pull, inverse, out=pull)  # shift·d·r³ + c₁·r + c₂
+        _combine(g, view, shifted.add_(a).relu_(), pull, target)
     return grad_x
 
 
@@ -152,10 +153,11 @@ def _pieces(
     first, groups = maps[0], streams.groups
     most = _SHARE * torch.get_num_threads()
     if first.numel() <= most and len(groups) == 1:  # small inputs: one view
-        shape = (len(first), *groups[0], *first.shape[2:])
-        of_all = [v if v is None else v.view(groups[0].streams, -1, 1, 1) for v in values]
-        fields = (len(first), groups[0].streams, 1, -1, *first.shape[2:])
-        return [([m.view(shape) for m in maps] + [m.view(fields) for m in lengths], of_all)]
+        count, parts, width = groups[0]
+        images, _, height, across = first.shape
+        views = [m.view(images, count, parts, width, height, across) for m in maps]
+        views += [m.view(images, count, 1, width, height, across) for m in lengths]
+        return ((views, [v if v is None else v.view(count, width, 1, 1) for v in values]),)
     return _cut(maps, values, streams, lengths, most)
 
 
@@ -166,9 +168,9 @@ def _cut(
     lengths: tuple[Tensor, ...],
     most: int,
 ) -> Iterator[tuple[list[Tensor], list[Any]]]:
-    (batch, _, height, _), image = maps[0].shape, maps[0][0].numel()
-    images = math.ceil(batch / math.ceil(batch * image / most))
-    rows = math.ceil(height / math.ceil(images * image / most))
+    height, image = maps[0].shape[2], maps[0][0].numel()
+    images = max(1, most // image)
+    rows = max(1, min(height, most * height // image))  # all, unless one image is too large
     channel = field = 0
     for group in streams.groups:
         of_group = [
@@ -194,24 +196,23 @@ def _constant(value: float, dtype: torch.dtype) -> Tensor:
 def _square(view: Tensor, magnitude_eps: float) -> Tensor:
     """|z|² + magnitude_eps in at least float32."""
     dtype = torch.float32 if view.dtype.itemsize < 4 else view.dtype
-    re = view.select(2, 0)
+    re, *im = view.unbind(2)
     square = torch.addcmul(_constant(magnitude_eps, dtype), re, re)
-    if view.shape[2] == 2:
-        im = view.select(2, 1)
-        square.addcmul_(im, im)
-    return square
+    return square.addcmul_(*im, *im) if im else square
 
 
-def _factor(inverse: Tensor, scale: Tensor | None, shift: Tensor) -> Tensor:
-    return torch.mul(inverse, shift).add_(1 if scale is None else scale).relu_()
+def _or_one(scale: Tensor | None, like: Tensor) -> Tensor:
+    """The scale, or 1 as a tensor: a number would be made one at every call."""
+    return _constant(1.0, like.dtype) if scale is None else scale
 
 
 def _inner(grad: Tensor, view: Tensor, factor: Tensor) -> Tensor:
     """d = ⟨grad, x⟩ where the factor is positive, else 0."""
-    inner = torch.mul(grad.select(2, 0), view.select(2, 0)).to(factor.dtype)
-    if view.shape[2] == 2:
-        inner.addcmul_(grad.select(2, 1), view.select(2, 1))
-    return torch.ops.aten.threshold_backward(inner, factor, 0)
+    (of_re, *of_im), (re, *im) = grad.unbind(2), view.unbind(2)
+    inner = torch.mul(of_re, re).to(factor.dtype)
+    if im:
+        inner.addcmul_(*of_im, *im)
+    return torch.ops.aten.threshold_backward.grad_input(inner, factor, 0, grad_input=inner)
 
 
 def _sum(values: Tensor) -> Tensor:
