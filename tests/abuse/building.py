@@ -2,7 +2,8 @@
 
 The promise is "a clear error of ours, or an exactly equivariant layer": an error is ours if it is a
 `ValueError` or `TypeError` of one line that a ``raise`` of the package gives, and a layer is exact
-if in float64 an input rotated by 90 degrees gives the rotated output to 1e-9.
+if in float64 an input rotated by 90 degrees gives the rotated output to 1e-9, and a flipped one the
+flipped output where the layer says that it commutes with reflections.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -90,6 +92,7 @@ def _draw(rng: random.Random) -> tuple[str, dict[str, Any]]:
     eps = {"eps": rng.choice((1e-5, 1e-3, 0.1)), "momentum": rng.choice((0.0, 0.1, 1.0))}
     near = {"magnitude_eps": rng.choice((1e-12, 1e-4, 1.0))}
     groups = rng.choice((1, 1, 1, 2, 3))
+    mirror = rng.random() < 0.3
     drawn: dict[str, dict[str, Any]] = {
         "HConv2d": {
             "in_streams": _streams(rng, groups),
@@ -101,9 +104,10 @@ def _draw(rng: random.Random) -> tuple[str, dict[str, Any]]:
             "padding_mode": rng.choice(("zeros", "reflect")),
             "rings": rng.choice(("exact", "gaussian")),
             "sigma": rng.choice((0.3, 0.6, 2.0)),
-            "phase": rng.choice(("filter", "ring", "none", "free")),
-            "share": rng.random() < 0.5,
-            "conjugate": rng.random() < 0.3,
+            "mirror": mirror,
+            "phase": None if mirror else rng.choice(("filter", "ring", "none", "free")),
+            "share": rng.choice((None, True, False)),
+            "conjugate": rng.choice((None, None, True, False)),
             "combine": rng.choice(("sum",) if groups > 1 else ("sum", "stack", "max")),
             "groups": groups,
         },
@@ -157,9 +161,9 @@ def _attempt(name: str, arguments: dict[str, Any], rng: random.Random) -> dict[s
         if not expected.isfinite().all():
             return {"wrong": "the output is not finite"}
         worst = 0.0
-        for turn in turns:
-            output = layer(_rotated(x, given, turn))
-            error = (output - _rotated(expected, made, turn)).abs().max()
+        for flipped, turn in product((False, True) if _mirrors(layer) else (False,), (0, *turns)):
+            output = layer(_moved(x, given, turn, flipped))
+            error = (output - _moved(expected, made, turn, flipped)).abs().max()
             worst = max(worst, float(error / expected.abs().max().clamp(min=1e-30)))
     if not worst <= EXACT:
         return {"wrong": f"off by {worst:.1e} where it should be exact"}
@@ -190,10 +194,17 @@ def _perturb(layer: nn.Module) -> None:
             value *= 0.5 + torch.rand_like(value)
 
 
-def _rotated(x: Tensor, streams: Streams, quarters: int) -> Tensor:
-    """Feature maps rotated by quarter turns, their streams with them; vectors lie nowhere."""
+def _moved(x: Tensor, streams: Streams, quarters: int, flipped: bool) -> Tensor:
+    """Feature maps flipped and rotated by quarter turns, their streams too; vectors lie nowhere."""
+    if flipped:
+        x = streams.reflect(x.flip(2) if x.dim() == 4 else x)
     turned = torch.rot90(x, quarters, (2, 3)) if x.dim() == 4 else x
     return streams.rotate(turned, quarters * math.pi / 2)
+
+
+def _mirrors(layer: nn.Module) -> bool:
+    """Whether a layer commutes with reflections: all do, but for convolutions with phases."""
+    return getattr(layer, "mirror", True)
 
 
 def _pair(value: Any) -> tuple[int, int]:

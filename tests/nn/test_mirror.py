@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv2d
 
 from hnets import Streams
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings, harmonic_basis
+from hnets.testing import assert_equivariant
 
 EXACT = 1e-10
 FIELDS = ("0r", *map(str, range(-3, 4)))
@@ -157,3 +160,101 @@ def test_a_centre_of_mass_points_across_the_mirror() -> None:
         actual = F.mass_direction(F.reflect_pixels(x, axis))
         expected = Streams("1x1").reflect(F.mass_direction(x), axis)
         torch.testing.assert_close(actual, expected, rtol=0, atol=EXACT)
+
+
+# Mutants: each of these mistakes rotates as it should, and is caught in a mirror ------------------
+
+FIRST = Streams("2x0r + 2x0 + 2x1")
+EVEN, ODD = slice(2, 4), slice(4, 6)
+"""The parts of the complex order 0 of these streams."""
+
+
+class Mutant(nn.Module):
+    """Layers that commute with reflections, and a mistake before the last one.
+
+    Only a nonlinearity makes an odd part: no linear map from an image to one commutes.
+    """
+
+    def __init__(self, mistake: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        options = {"padding": "same", "rings": "gaussian", "mirror": True}
+        self.first = nn.Sequential(
+            hnn.HConv2d("1x0r", FIRST, 5, **options),
+            hnn.ModAct(FIRST, torch.tanh),
+            hnn.HConv2d(FIRST, FIRST, 5, **options),
+        )
+        self.mistake = mistake
+        self.last = hnn.HConv2d(FIRST, FIRST, 5, **options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps: Tensor = self.last(self.mistake(self.first(x)))
+        return maps
+
+
+def changed(where: slice, change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A function that changes some channels and leaves the others alone."""
+    return lambda x: torch.cat([x[:, : where.start], change(x[:, where]), x[:, where.stop :]], 1)
+
+
+def conjugate_path(factor: complex) -> Callable[[Tensor], Tensor]:
+    """Add to order 1 the response of a filter of order 2 to its conjugate, times a factor."""
+    values = torch.tensor(harmonic_basis(5, 2, "gaussian")[0] * factor).expand(2, 1, 5, 5)
+
+    def add(x: Tensor) -> Tensor:
+        (re, im), conv = x[:, 6:].chunk(2, 1), partial(conv2d, padding=2, groups=2)
+        real = conv(re, values.real) + conv(im, values.imag)
+        imaginary = conv(re, values.imag) - conv(im, values.real)
+        return torch.cat([x[:, :6], x[:, 6:] + torch.cat([real, imaginary], 1)], 1)
+
+    return add
+
+
+def off_the_axis(x: Tensor) -> Tensor:
+    """A function of the angle, sampled at angles that a mirror does not map to one another."""
+    circle = Streams("2x0r + 2x1")
+    f = circle.rotate(x[:, [0, 1, 6, 7, 8, 9]], 0.2)
+    f = circle.rotate(F.fourier_act(f, torch.relu, torch.tensor(F.synthesis(1, 12))), -0.2)
+    return torch.cat([f[:, :2], x[:, 2:6], f[:, 2:]], dim=1)
+
+
+MISTAKES: dict[str, Callable[[Tensor], Tensor]] = {
+    "a phase": lambda x: FIRST.rotate(x, 0.5),
+    "a phase of order 0": changed(slice(2, 6), lambda z: Streams("2x1").rotate(z, 0.5)),
+    "an imaginary conjugate path": conjugate_path(1j),
+    "a bias on the odd part": changed(ODD, lambda odd: odd + 0.1),
+    "a bias on a sum of both parts": changed(slice(2, 6), lambda z: z + 0.1),
+    "ReLU of the odd part": changed(ODD, torch.relu),
+    "even and odd exchanged": lambda x: torch.cat([x[:, :2], x[:, ODD], x[:, EVEN], x[:, 6:]], 1),
+    "an odd gate": lambda x: torch.cat([x[:, :6], x[:, 6:] * x[:, [4, 5, 4, 5]].sigmoid()], 1),
+    "a little odd in the even": lambda x: torch.cat([x[:, :2] + 1e-7 * x[:, ODD], x[:, 2:]], 1),
+    "samples off the axis": off_the_axis,
+}
+
+
+def test_without_a_mistake_all_is_well() -> None:
+    for harmless in (nn.Identity(), conjugate_path(1), hnn.ModReLU(FIRST)):
+        assert_equivariant(Mutant(harmless), mirror=True, size=32)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_caught_in_a_mirror_alone(name: str) -> None:
+    net = Mutant(MISTAKES[name])
+    assert_equivariant(net, size=32)
+    with pytest.raises(AssertionError, match=r"Mutant is not equivariant: in a mirror"):
+        assert_equivariant(net, mirror=True, size=32)
+
+
+def test_a_pointing_bias_without_mirror_is_caught_and_named() -> None:
+    class Pointing(nn.Module):
+        def __init__(self, mirror: bool) -> None:
+            super().__init__()
+            self.conv = hnn.HConv2d("1x0r", FIRST, 5, padding="same", mirror=True)
+            self.bias = hnn.PointingBias(FIRST, mirror=mirror)
+
+        def forward(self, x: Tensor) -> Tensor:
+            biased: Tensor = self.bias(self.conv(x), F.mass_direction(x.abs()))
+            return biased
+
+    assert_equivariant(Pointing(mirror=True), mirror=True, size=32)
+    with pytest.raises(AssertionError, match=r"in a mirror.* without mirror=True: bias\n"):
+        assert_equivariant(Pointing(mirror=False), mirror=True, size=32)
