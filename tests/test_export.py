@@ -78,7 +78,7 @@ def test_frozen_networks_hold_plain_convolutions(
     convolutions = [m for m in frozen.modules() if isinstance(m, nn.Conv2d)]
     assert len(convolutions) == sum(isinstance(m, hnn.HConv2d) for m in net.modules())
     for convolution in convolutions:
-        if len(convolution.filters.sections) > 1:  # input streams of different widths, apart
+        if len(convolution.filters.segments) > 1:  # input streams of different widths, apart
             continue
         x = torch.randn(1, convolution.in_channels, 9, 11)
         plain = nn.Conv2d.forward(convolution, x)

@@ -170,8 +170,8 @@ def _counted(module: nn.Module) -> dict[str, nn.Module]:
 def _multiplications(part: nn.Module, args: tuple[Any, ...], output: Tensor) -> int:
     """Those of one call, for one element of its batch."""
     if isinstance(part, _WHOLE):
-        sections = part.filters.sections
-        pairs = sum(outputs * inputs // groups for groups, outputs, inputs in sections)
+        segments = part.filters.segments
+        pairs = sum(outputs * inputs // groups for groups, outputs, inputs in segments)
         return part.filters.spec.kernel_size**2 * pairs * output[0, 0].numel()
     if isinstance(part, P4Conv2d):  # each filter in four orientations
         return 4 * part.weight.numel() * output[0, 0].numel()

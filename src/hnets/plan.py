@@ -109,7 +109,7 @@ class Block:
         return self.outputs.channels // out, out, self.inputs.channels // into, into
 
 
-class Section(NamedTuple):
+class Segment(NamedTuple):
     """Neighbouring channels that meet no others, in a number of groups of equal size."""
 
     groups: int
@@ -163,13 +163,13 @@ def make_plan(inputs: Streams, outputs: Streams, spec: KernelSpec) -> Plan:
 @lru_cache(maxsize=256)
 def split(
     plan: Plan, separate: bool = False
-) -> tuple[tuple[Section, ...], tuple[tuple[Piece, ...], ...]]:
-    """The sections of a layer, and row by row the pieces of its kernel.
+) -> tuple[tuple[Segment, ...], tuple[tuple[Piece, ...], ...]]:
+    """The segments of a layer, and row by row the pieces of its kernel.
 
-    A kernel of several pixels joins all orders: one section. A kernel of one pixel joins equal
+    A kernel of several pixels joins all orders: one segment. A kernel of one pixel joins equal
     orders only, and without phases real parts with real and imaginary with imaginary parts. A row
-    of the kernel has the weights on the inputs of its own section, then zeros up to the widest one.
-    With ``separate``, converging responses are not added: every input stream is a section, which
+    of the kernel has the weights on the inputs of its own segment, then zeros up to the widest one.
+    With ``separate``, converging responses are not added: every input stream is a segment, which
     has its own copy of the outputs, and the pieces are those of all of them.
     """
     numbers = map(str, count())
@@ -178,7 +178,7 @@ def split(
     )
     outputs, inputs = plan.outputs.channels, plan.inputs.channels
     if separate:
-        return _sections([(outputs, stream.channels) for stream in plan.inputs]), pieces
+        return _segments([(outputs, stream.channels) for stream in plan.inputs]), pieces
     if plan.spec.kernel_size == 1 and plan.spec.groups == 1:
         cuts = _cuts(pieces)
         narrow = _narrow(pieces, cuts)
@@ -186,14 +186,14 @@ def split(
             rows, columns = _widths(plan.outputs), _widths(plan.inputs)
             parts = pairwise(cuts)
             sizes = [(sum(rows[a:c]), sum(columns[b:d])) for (a, b), (c, d) in parts]
-            return _sections(sizes), narrow
-    return _sections([(outputs, inputs)]), pieces
+            return _segments(sizes), narrow
+    return _segments([(outputs, inputs)]), pieces
 
 
-def _sections(sizes: list[tuple[int, int]]) -> tuple[Section, ...]:
-    """Neighbours of equal size as one section."""
+def _segments(sizes: list[tuple[int, int]]) -> tuple[Segment, ...]:
+    """Neighbours of equal size as one segment."""
     runs = [(len(list(run)), *size) for size, run in groupby(sizes)]
-    return tuple(Section(n, n * out, n * into) for n, out, into in runs)
+    return tuple(Segment(n, n * out, n * into) for n, out, into in runs)
 
 
 def _widths(streams: Streams) -> list[int]:
@@ -219,7 +219,7 @@ def _cuts(pieces: tuple[tuple[Piece, ...], ...]) -> list[tuple[int, int]]:
 def _narrow(
     pieces: tuple[tuple[Piece, ...], ...], cuts: list[tuple[int, int]]
 ) -> tuple[tuple[Piece, ...], ...] | None:
-    """The pieces with the input parts of each section only; None if one spans several blocks."""
+    """The pieces with the input parts of each segment only; None if one spans several blocks."""
     windows = [(b, d) for (a, b), (c, d) in pairwise(cuts) for _ in range(a, c)]
     rows = []
     for row in pieces:

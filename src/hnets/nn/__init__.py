@@ -2,6 +2,7 @@
 
 from hnets.nn.activation import Gated, HDropout2d, Magnitude, ModAct, ModReLU
 from hnets.nn.angular import FourierAct, PolyAct
+from hnets.nn.blocks import LightBlock, ResidualBlock, SqueezeExcite
 from hnets.nn.conv import HConv2d
 from hnets.nn.norm import AngularNorm2d, HBatchNorm2d
 from hnets.nn.pointing import PointingBias
@@ -18,9 +19,12 @@ __all__ = [
     "HConv2d",
     "HDropout2d",
     "HUpsample2d",
+    "LightBlock",
     "Magnitude",
     "ModAct",
     "ModReLU",
     "PointingBias",
     "PolyAct",
+    "ResidualBlock",
+    "SqueezeExcite",
 ]

@@ -137,15 +137,20 @@ def image(x: Tensor, who: str) -> None:
 def highest_order(streams: StreamsLike, who: str) -> int:
     """K, if the streams are a real order 0 and orders 1 to K of one multiplicity."""
     streams = Streams(streams)
-    width = streams[0].multiplicity
-
-    def up_to(order: int) -> Streams:
-        orders = range(1, order + 1)
-        return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in orders)))
-
-    if streams != up_to(len(streams) - 1):
+    if not is_circle(streams):
         raise ValueError(
             f"{who} needs Fourier coefficients of real functions: a real order 0 and orders 1, 2, "
-            f'... of the same multiplicity, such as "{up_to(2)}", got "{streams}"'
+            f'... of the same multiplicity, such as "{_circle(streams, 2)}", got "{streams}"'
         )
     return len(streams) - 1
+
+
+def is_circle(streams: Streams) -> bool:
+    """Whether streams are a real order 0 and orders 1 to K of one multiplicity."""
+    return streams == _circle(streams, len(streams) - 1)
+
+
+def _circle(streams: Streams, order: int) -> Streams:
+    width = streams[0].multiplicity
+    orders = range(1, order + 1)
+    return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in orders)))

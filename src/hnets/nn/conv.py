@@ -182,8 +182,8 @@ class FrozenHConv2d(nn.Conv2d):
     def __init__(self, layer: HConv2d) -> None:
         with torch.no_grad():
             kernel = layer.filters()
-        sections = layer.filters.sections
-        groups = layer.filters.spec.groups if len(sections) > 1 else sections[0].groups
+        segments = layer.filters.segments
+        groups = max(layer.filters.spec.groups, segments[0].groups if len(segments) == 1 else 1)
         super().__init__(
             layer.in_streams.channels,
             len(kernel),
@@ -235,7 +235,7 @@ def _respond(layer: HConv2d | FrozenHConv2d, x: Tensor, kernel: Tensor) -> Tenso
     geometry = (layer.stride, padding, layer.dilation)
     if groups > 1:
         return F.stream_conv2d(x, kernel, groups, (layer.in_streams, layer.out_streams), *geometry)
-    response = F.hconv2d(x, kernel, *geometry, layer.filters.sections)
+    response = F.hconv2d(x, kernel, *geometry, layer.filters.segments)
     if layer.combine != "max":
         return response
     return F.largest(response.chunk(len(layer.in_streams), dim=1), layer.out_streams)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.initialisation import radial_std
-from hnets.plan import KernelSpec, Piece, Plan, Section, make_plan, split
+from hnets.plan import KernelSpec, Piece, Plan, Segment, make_plan, split
 from hnets.streams import Streams
 
 Combine = Literal["sum", "stack", "max"]
@@ -23,7 +23,7 @@ class HarmonicFilters(nn.Module):
 
     Its output is the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
     convolution that computes all paths, with the groups of fields of ``spec``. Where channels fall
-    into `sections` that do not meet, a row has the weights on the inputs of its own section, then
+    into `segments` that do not meet, a row has the weights on the inputs of its own segment, then
     zeros up to the widest one. So it is where converging responses are not summed: each input
     stream then has its own copy of the outputs.
     """
@@ -45,7 +45,7 @@ class HarmonicFilters(nn.Module):
         super().__init__()
         self.in_streams, self.out_streams = in_streams, out_streams
         self.spec, self.combine = spec, combine
-        self.sections, rows = self._split()
+        self.segments, rows = self._split()
         """Channels of input and output that meet each other alone; for groups=1."""
         # The plan as plain values, for graphs: number and shape of every piece, row by row.
         self._rows = [[piece[:2] for piece in row] for row in rows]
@@ -112,7 +112,7 @@ class HarmonicFilters(nn.Module):
                 constant = torch.tensor(value).to(device, dtype)
                 self.register_buffer(f"{name}{number}", constant, persistent=False)
 
-    def _split(self) -> tuple[tuple[Section, ...], tuple[tuple[Piece, ...], ...]]:
+    def _split(self) -> tuple[tuple[Segment, ...], tuple[tuple[Piece, ...], ...]]:
         return split(self.plan, separate=self.combine != "sum")
 
     @property

@@ -54,23 +54,23 @@ def hconv2d(
     stride: tuple[int, int] = (1, 1),
     padding: tuple[int, int] = (0, 0),
     dilation: tuple[int, int] = (1, 1),
-    sections: Sequence[tuple[int, int, int]] = (),
+    segments: Sequence[tuple[int, int, int]] = (),
 ) -> Tensor:
     """Cross-correlate with an assembled kernel.
 
-    ``sections`` are the groups, output channels and input channels of neighbouring channels that
-    meet no others; rows of the kernel have weights on the inputs of a group of their own section.
+    ``segments`` are the groups, output channels and input channels of neighbouring channels that
+    meet no others; rows of the kernel have weights on the inputs of a group of their own segment.
     """
-    if len(sections) > 1:
-        maps = x.split([section[2] for section in sections], 1)
-        rows = kernel.split([section[1] for section in sections])
+    if len(segments) > 1:
+        maps = x.split([segment[2] for segment in segments], 1)
+        rows = kernel.split([segment[1] for segment in segments])
         responses = [
-            hconv2d(part, own[:, : inputs // groups], stride, padding, dilation, [section])
-            for part, own, section in zip(maps, rows, sections, strict=True)
-            for groups, _, inputs in [section]
+            hconv2d(part, own[:, : inputs // groups], stride, padding, dilation, [segment])
+            for part, own, segment in zip(maps, rows, segments, strict=True)
+            for groups, _, inputs in [segment]
         ]
         return torch.cat(responses, 1)
-    groups = sections[0][0] if sections else 1
+    groups = segments[0][0] if segments else 1
     if groups > 1 and kernel.shape[2:] == (1, 1) and stride == (1, 1) and padding == (0, 0):
         return _product(x, kernel, groups)
     return F.conv2d(x, kernel, None, stride, padding, dilation, groups)

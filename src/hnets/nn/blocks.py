@@ -1,0 +1,226 @@
+"""Residual blocks: dense, or light (depthwise and 1×1), and gates from invariants."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hnets import functional as F
+from hnets.basis import Rings
+from hnets.nn._base import StreamModule, flag, is_circle, whole
+from hnets.nn.angular import FourierAct
+from hnets.nn.conv import HConv2d
+from hnets.nn.norm import HBatchNorm2d
+from hnets.nn.resample import HAvgPool2d
+from hnets.streams import Streams, StreamsLike
+
+_GAIN = 0.25
+"""Of the initial weights of the last convolution of a block: twenty blocks less than double the
+power of their input, and gradients reach all weights from the start."""
+
+
+class SqueezeExcite(StreamModule):
+    """Multiply every field by a gate from 0 to 1 that depends on the whole image.
+
+    The gates are ``sigmoid(MLP(v))``, where v are means over the image of numbers that a rotation
+    does not change: of the real order 0 where the streams have one, else of all magnitudes.
+
+    >>> gates = SqueezeExcite("8x0r + 8x1 + 8x2")
+    >>> gates(torch.randn(2, 40, 9, 9)).shape
+    torch.Size([2, 40, 9, 9])
+
+    Args:
+        streams: layout of input and output.
+        reduction: how many times fewer hidden values the MLP has than there are gates.
+    """
+
+    def __init__(
+        self,
+        streams: StreamsLike,
+        reduction: int = 4,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(streams, dtype)
+        fields = self.in_streams.fields
+        places = zip(self.in_streams, self.in_streams.slices, strict=True)
+        self._real = [where for stream, where in places if stream.real]
+        invariants = sum(where.stop - where.start for where in self._real) or fields
+        hidden = max(1, fields // whole(reduction, "reduction"))
+        self.squeeze = nn.Linear(invariants, hidden, device=device, dtype=dtype)
+        self.excite = nn.Linear(hidden, fields, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Gate ``(batch, channels, height, width)``."""
+        self.in_streams.check(x, "SqueezeExcite", image=True)
+        if self._real:
+            means = torch.cat([x[:, where].mean((2, 3)) for where in self._real], 1)
+        else:
+            means = F.magnitude(x, self.in_streams).mean((2, 3))
+        gates = self.excite(torch.relu(self.squeeze(means)))
+        return F.gate(x, gates[:, :, None, None], self.in_streams)
+
+
+class _Block(StreamModule):
+    """``skip(x) + body(x)``, both after a mean over stride×stride pixels."""
+
+    body: nn.Sequential
+
+    def __init__(
+        self,
+        in_streams: StreamsLike,
+        out_streams: StreamsLike,
+        stride: int,
+        mirror: bool,
+        like: dict[str, Any],
+    ) -> None:
+        super().__init__(in_streams)
+        self.out_streams = Streams(out_streams)
+        self.pool = HAvgPool2d(stride) if whole(stride, "stride") > 1 else None
+        self.skip = None
+        if self.in_streams != self.out_streams:
+            missing = set(self.out_streams.orders) ^ set(self.in_streams.orders)
+            if missing:
+                raise ValueError(
+                    f"{type(self).__name__} takes and gives the same orders, as its skip joins "
+                    f'equal ones; "{self.in_streams}" → "{self.out_streams}" does not: make them '
+                    "with an HConv2d first"
+                )
+            self.skip = _mix(self.in_streams, self.out_streams, mirror, like)
+
+    def reset_parameters(self) -> None:
+        """Draw new filters, those of the last convolution small."""
+        for part in (self.skip, *self.body):
+            if isinstance(part, HConv2d):
+                part.reset_parameters()
+        last = self.body[-1]
+        assert isinstance(last, HConv2d)
+        with torch.no_grad():
+            for weight in last.filters.radial.values():
+                weight.mul_(_GAIN)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(batch, channels, height, width)``, both smaller by the stride."""
+        self.in_streams.check(x, type(self).__name__, image=True)
+        if self.pool is not None:
+            x = self.pool(x)
+        return (x if self.skip is None else self.skip(x)) + self.body(x)
+
+
+class ResidualBlock(_Block):
+    """``skip(x) + conv(act(conv(act(x))))`` with dense k×k convolutions, as in ResNet v2.
+
+    >>> block = ResidualBlock("8x0r + 8x1", "16x0r + 16x1", kernel_size=5, stride=2, mirror=True)
+    >>> block(torch.randn(2, 24, 16, 16)).shape
+    torch.Size([2, 48, 8, 8])
+
+    Each ``act`` normalises first: `FourierAct(norm=True)` where the streams are a real order 0 and
+    orders 1 to K of one multiplicity, else `HBatchNorm2d`. The sum has none, so put one before a
+    read-out. The skip is the input, or a 1×1 convolution where the streams differ.
+
+    Args:
+        in_streams: layout of the input.
+        out_streams: layout of the output, of the same orders.
+        kernel_size: pixels along a side of the kernels, an odd number.
+        stride: factor by which height and width shrink, by `HAvgPool2d` before all else: where it
+            divides them, the centre of the image stays a centre of equivariance.
+        mirror: also commute with reflections, as in `HConv2d`. The filters are all those that are
+            equivariant: without mirrors with ``phase="free"``.
+        rings: those of `HConv2d`; by default ``"gaussian"`` from 5×5.
+        squeeze: gate the fields before the last convolution, as `SqueezeExcite` does.
+        options: other arguments of the k×k `HConv2d`, such as ``phase`` or ``padding_mode``.
+    """
+
+    def __init__(
+        self,
+        in_streams: StreamsLike,
+        out_streams: StreamsLike,
+        kernel_size: int = 3,
+        *,
+        stride: int = 1,
+        mirror: bool = False,
+        rings: Rings | None = None,
+        squeeze: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        like: dict[str, Any] = {"device": device, "dtype": dtype}
+        super().__init__(in_streams, out_streams, stride, mirror, like)
+        into, out = self.in_streams, self.out_streams
+        options = _options(kernel_size, mirror, rings) | like | options
+        self.body = nn.Sequential(
+            _act(into, like),
+            HConv2d(into, out, kernel_size, **options),
+            _act(out, like),
+            *([SqueezeExcite(out, **like)] if flag(squeeze, "squeeze") else []),
+            HConv2d(out, out, kernel_size, **options),
+        )
+        self.reset_parameters()
+
+
+class LightBlock(_Block):
+    """``skip(x) + mix(act(depthwise(x)))``: k×k convolutions of each field, then 1×1 between them.
+
+    >>> block = LightBlock("16x0r + 16x1", "16x0r + 16x1", kernel_size=5, mirror=True)
+    >>> block(torch.randn(2, 48, 9, 9)).shape
+    torch.Size([2, 48, 9, 9])
+
+    In the depthwise convolution orders meet and fields do not; in the 1×1 one fields meet and
+    orders do not. Arguments and ``act`` are those of `ResidualBlock`; a field is one per stream,
+    and where multiplicities differ, a share of each.
+    """
+
+    def __init__(
+        self,
+        in_streams: StreamsLike,
+        out_streams: StreamsLike,
+        kernel_size: int = 5,
+        *,
+        stride: int = 1,
+        mirror: bool = False,
+        rings: Rings | None = None,
+        squeeze: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        like: dict[str, Any] = {"device": device, "dtype": dtype}
+        super().__init__(in_streams, out_streams, stride, mirror, like)
+        into = self.in_streams
+        options = _options(kernel_size, mirror, rings) | like | options
+        fields = math.gcd(*(stream.multiplicity for stream in into))
+        self.body = nn.Sequential(
+            HConv2d(into, into, kernel_size, groups=fields, **options),
+            _act(into, like),
+            *([SqueezeExcite(into, **like)] if flag(squeeze, "squeeze") else []),
+            _mix(into, self.out_streams, mirror, like),
+        )
+        self.reset_parameters()
+
+
+def _options(kernel_size: int, mirror: bool, rings: Rings | None) -> dict[str, Any]:
+    if rings is None:
+        rings = "gaussian" if whole(kernel_size, "kernel_size") > 3 else "exact"
+    return {"padding": "same", "rings": rings} | _complete(mirror)
+
+
+def _complete(mirror: bool) -> dict[str, Any]:
+    """The options of all equivariant kernels, which cost no more multiplications than fewer."""
+    if flag(mirror, "mirror"):
+        return {"mirror": True}
+    return {"phase": "free", "share": False, "conjugate": True}
+
+
+def _act(streams: Streams, like: dict[str, Any]) -> FourierAct | HBatchNorm2d:
+    if is_circle(streams):
+        return FourierAct(streams, norm=True, **like)
+    return HBatchNorm2d(streams, **like)
+
+
+def _mix(into: Streams, out: Streams, mirror: bool, like: dict[str, Any]) -> HConv2d:
+    """Fields meet, order by order."""
+    return HConv2d(into, out, 1, **_complete(mirror), **like)
