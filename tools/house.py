@@ -18,6 +18,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -106,11 +107,13 @@ def walk(function: Callable[[], object]) -> list[str]:
         if event == "call" and inside and code.co_flags & inspect.CO_NEWLOCALS:
             files.setdefault(Path(code.co_filename).relative_to(SOURCE).as_posix())
 
+    threading.setprofile(enter)  # files are read and written by threads
     sys.setprofile(enter)
     try:
         function()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
     return list(files)
 
 

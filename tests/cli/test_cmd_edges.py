@@ -6,9 +6,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -187,7 +187,8 @@ def test_of_many_files_only_the_number_is_said(command: Command) -> None:
     for number in range(14):
         photo(8, 8).save(f"in/{number:02}.png")
     done = command("in")
-    assert done.out == "wrote 14 files for 14 images in edges-out\n"
+    summary = r"wrote 14 files for 14 images in edges-out: [\d.]+ images/s, 0 failed, 0 skipped\n"
+    assert re.fullmatch(summary, done.out), done.out
     assert len(names()) == 14
 
 
@@ -200,14 +201,48 @@ def test_two_images_of_one_name_get_two_names(command: Command) -> None:
     assert names() == [
         "PHOTO.bmp.edges.png",
         "photo-2.edges.png",
-        "photo.edges.png",
+        "photo.jpg.edges.png",
         "photo.png.edges.png",
     ]
     assert done.err == (
+        "hnets: a/photo.jpg is written as photo.jpg.edges.png: another has the name photo\n"
         "hnets: a/photo.png is written as photo.png.edges.png: another has the name photo\n"
         "hnets: b/photo.png is written as photo-2.edges.png: another has the name photo\n"
         "hnets: c/PHOTO.bmp is written as PHOTO.bmp.edges.png: another has the name PHOTO\n"
     )
+
+
+def test_folders_in_a_folder_are_mirrored(command: Command) -> None:
+    for name in ("a.png", "x/a.png", "x/y/b.png", ".git/c.png", "x/.d.png"):
+        Path("in", name).parent.mkdir(parents=True, exist_ok=True)
+        photo(20, 20).save(f"in/{name}")
+    done = command("in", "-o", "in/out")
+    assert (done.code, done.err) == (0, "")
+    files = [f"in/out/{name}.edges.png" for name in ("a", "x/a", "x/y/b")]
+    assert done.out.splitlines() == [f"wrote {file}" for file in files]
+    assert sorted(map(str, Path("in/out").rglob("*.png"))) == sorted(files)
+    assert command("in", "-o", "in/out").out == done.out
+
+
+def test_a_job_that_was_stopped_goes_on(command: Command) -> None:
+    Path("in/x").mkdir(parents=True)
+    for number in range(3):
+        photo(20, 20 + number).save(f"in/x/{number}.png")
+    command("in", "--thin")
+    old, lost = Path("edges-out/x/0.edges.png"), Path("edges-out/x/1.thin.png")
+    old.write_bytes(b"")
+    lost.unlink()
+    damaged("in/x/cut.png")
+    done = command("in", "--thin", "--skip-existing")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    summary = "wrote 2 files for 1 images in edges-out: .* images/s, 1 failed, 2 skipped\n"
+    assert re.fullmatch(summary, done.out), done.out
+    assert old.read_bytes() == b""
+    assert lost.is_file()
+    Path("in/x/cut.png").unlink()
+    done = command("in", "--thin", "--skip-existing")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "wrote 0 files for 0 images in edges-out: 0 failed, 3 skipped\n"
 
 
 def test_no_input_is_written_over(command: Command) -> None:
@@ -228,7 +263,7 @@ def damaged(name: str) -> None:
     path = Path(name)
     data = io.BytesIO()
     photo(80, 80).save(data, "png")
-    if name == "cut.png":
+    if path.name == "cut.png":
         path.write_bytes(data.getvalue()[: len(data.getvalue()) // 2])
     elif name == "empty.png":
         path.touch()
@@ -278,18 +313,19 @@ def test_a_folder_that_may_not_be_read_is_one_line_and_the_others_are_done(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Root may read every folder, so the refusal is the file system's in name only."""
-    iterdir = Path.iterdir
+    scandir = os.scandir
 
-    def refuse(folder: Path) -> Iterator[Path]:
-        if folder.name == "locked":
+    def refuse(folder: Any) -> Any:
+        if str(folder).endswith("locked"):
             raise PermissionError(13, "Permission denied", str(folder))
-        return iterdir(folder)
+        return scandir(folder)
 
-    Path("locked").mkdir()
-    photo(20, 20).save("a.png")
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    done = command("locked", "a.png")
-    assert (done.code, done.err) == (2, "hnets: locked cannot be read (Permission denied)\n")
+    Path("in/locked").mkdir(parents=True)
+    photo(20, 20).save("in/a.png")
+    monkeypatch.setattr(os, "scandir", refuse)
+    done = command("in", "in/locked")
+    message = "hnets: in/locked cannot be read (Permission denied)\n"
+    assert (done.code, done.err) == (2, 2 * message)
     assert names() == ["a.edges.png"]
 
 

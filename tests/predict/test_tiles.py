@@ -90,7 +90,7 @@ def test_what_is_shown_is_never_more_than_fits_at_once(monkeypatch: pytest.Monke
 
     image = np.zeros((310, 400), np.uint8)[..., None].repeat(3, 2)
     for scales in ([0.1], [1.0], [0.5, 1.0, 1.5]):
-        predict_tiled(watch, lambda maps: maps, image, scales, detector()._view)
+        predict_tiled(watch, lambda maps: maps, image[None], scales, detector()._view)
     assert max(shown) <= 300**2
     assert len(shown) > 20
 
@@ -109,7 +109,8 @@ def test_a_smooth_image_survives_the_way_there_and_back(scale: float) -> None:
     y, x = np.mgrid[:90, :121] / 40
     wave = (0.5 + 0.5 * np.sin(x + y)).astype(np.float32)
     image = np.stack([wave, 1 - wave, 0.3 + 0 * wave], 2)
-    back = predict_tiled(lambda shown: shown, lambda maps: maps, image, [scale], detector()._view)
+    view = detector()._view
+    back = predict_tiled(lambda shown: shown, lambda maps: maps, image[None], [scale], view)[:, 0]
     np.testing.assert_allclose(back[2], 0.3, atol=1e-6)
     inside = np.s_[:, 8:-8, 8:-8]  # at the border there is less to interpolate between
     np.testing.assert_allclose(back[inside], image.transpose(2, 0, 1)[inside], atol=0.01)

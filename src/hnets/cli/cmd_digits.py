@@ -55,9 +55,10 @@ def digits(
     A 6 and a 9 are rotations of each other by 180°: a network that is invariant
     to rotation tells them apart only by how people write them.
     """
-    from hnets.predict.batch import find_images
+    from hnets.data.image_file import find_images
 
-    paths, errors = find_images(images)
+    found, errors = find_images(images)
+    paths = list(found)
     if paths and figure is not False:
         figure_file(out or FIGURE)
     for error in errors:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hnets.cli.command_line import Device, app, check_folder, complain, progress_bar
 from hnets.errors import InputError
+
+if TYPE_CHECKING:
+    from hnets.predict import EdgeWorker
 
 FOLDER = Path("edges-out")
 NAMED = 12
@@ -53,6 +56,10 @@ def edges(
             metavar="X,X,...", show_default="1", help="Average the outputs at these scales."
         ),
     ] = None,
+    skip_existing: Annotated[
+        bool,
+        typer.Option("--skip-existing", help="Leave out images whose files are there already."),
+    ] = False,
     device: Device = None,
 ) -> None:  # fmt: skip
     """Find the edges in images, and which way they run.
@@ -62,13 +69,16 @@ def edges(
 
     \b
     hnets edges photo.jpg                    edges-out/photo.edges.png
-    hnets edges photos "more/*.png" -o maps  a folder and a pattern
+    hnets edges photos "more/*.png" -o maps  a folder, with those in it, and a
+                                             pattern
+    hnets edges photos --skip-existing       the rest of a job that was stopped
     hnets edges photo.jpg --orientation      and coloured by direction
     hnets edges photo.jpg --scale 0.5,1,1.5  slower, often better
     hnets edges - < photo.jpg > edges.png    in a pipe, also with --thin or
                                              another one of these
     """
-    from hnets.predict.batch import KINDS, STDIN, EdgeWriter, find_images, output_names
+    from hnets.data.image_file import STDIN, find_images
+    from hnets.predict.batch import KINDS, EdgeWorker, output_names, outputs_of
 
     scales = _scales(scale or ["1"])
     asked = {"thin": thin, "orientation": orientation, "overlay": overlay, "npz": npz}
@@ -80,42 +90,102 @@ def edges(
     else:
         check_folder(folder)
         kinds = ["edges", *kinds]
-    paths, errors = find_images(inputs, skip=tuple(KINDS.values()))
-    if piped and len(paths) > 1:
+    images, errors = find_images(inputs, skip=tuple(KINDS.values()))
+    if piped and len(images) > 1:
         raise typer.BadParameter(
-            f"expected one image for stdout, got {len(paths)}; give a folder with -o"
+            f"expected one image for stdout, got {len(images)}; give a folder with -o"
         )
     for error in errors:
         complain(str(error))
-    if not paths:
+    if not images:
         raise typer.Exit(2)
-    names = output_names(paths, folder, [KINDS[kind] for kind in kinds])
-    work = EdgeWriter(kinds or ["edges"], scales, device)
-    written, wrong = list[Path](), len(errors)
-    with progress_bar(len(paths)) as show:
-        for path, name in zip(paths, names, strict=True):
-            show(str(path))
-            stdin = str(path) == STDIN
+    paths = output_names(images, folder, [KINDS[kind] for kind in kinds])
+    names = dict(zip(images, paths, strict=True))
+    if skip_existing and not piped:
+        names = {
+            image: name
+            for image, name in names.items()
+            if not all(file.is_file() for file in outputs_of(name, kinds))
+        }
+    worker = EdgeWorker(kinds or ["edges"], scales, device)
+    if piped:
+        failed = _to_stdout(worker, *images)
+    else:
+        failed = _to_folder(worker, names, folder, len(images) - len(names))
+    if failed or errors:
+        raise typer.Exit(2)
+
+
+def _to_folder(worker: EdgeWorker, names: Mapping[Path, Path], folder: Path, skipped: int) -> int:
+    """Write the edges of images under their names, and say so; how many could not be written."""
+    from hnets.data.image_file import STDIN, stderr_lock
+    from hnets.predict.batch import KINDS, EncodedImage, write_edges
+
+    images, targets, failed = list[EncodedImage](), list[Path](), 0
+    for path, name in names.items():
+        if str(path) == STDIN:
             try:
-                source = _stdin() if stdin else path
-                if piped:
-                    work.write_to(sys.stdout.buffer, source, name)
-                    continue
-                if not stdin and name != path.stem:
-                    file = f"{name}{KINDS['edges']}"
-                    complain(f"{path} is written as {file}: another has the name {path.stem}")
-                written += work(source, folder, name)
+                images.append(EncodedImage("stdin", _stdin()))
             except InputError as error:
                 complain(str(error))
-                wrong += 1
-    if len(written) > NAMED:
-        images = len(written) // len(kinds)
-        typer.echo(f"wrote {len(written)} files for {images} images in {folder}")
+                failed += 1
+                continue
+        else:
+            images.append(EncodedImage(str(path), path))
+            if name.name != path.stem:
+                file = f"{name.name}{KINDS['edges']}"
+                complain(f"{path} is written as {file}: another has the name {path.stem}")
+        targets.append(name)
+    few = len(images) <= NAMED
+    written, files, started = dict[int, list[Path]](), 0, time.monotonic()
+    with progress_bar(len(images)) as show:
+        for index, result in write_edges(worker, images, targets):
+            show(images[index].name)
+            if isinstance(result, InputError):
+                with stderr_lock:
+                    complain(str(result))
+                failed += 1
+                continue
+            files += len(result)
+            if few:
+                written[index] = result
+    seconds = time.monotonic() - started
+    if few and not skipped:
+        for _, paths in sorted(written.items()):
+            for path in paths:
+                typer.echo(f"wrote {path}")
     else:
-        for path in written:
-            typer.echo(f"wrote {path}")
-    if wrong:
-        raise typer.Exit(2)
+        done = files // len(worker.kinds)
+        rate = f"{len(images) / seconds:.3g} images/s, " if images else ""
+        typer.echo(
+            f"wrote {files} files for {done} images in {folder}: {rate}{failed} failed, "
+            f"{skipped} skipped"
+        )
+    return failed
+
+
+def _to_stdout(worker: EdgeWorker, path: Path) -> int:
+    """Write the edges of one image to stdout; 1 if it could not be read."""
+    from hnets.data.image_file import STDIN
+    from hnets.predict.batch import EncodedImage, Renderings
+
+    stdout = sys.stdout.buffer
+    stdin = str(path) == STDIN
+    image = EncodedImage("stdin", _stdin()) if stdin else EncodedImage(str(path), path)
+
+    def write(position: int, renderings: Renderings) -> None:
+        for _, save in renderings:
+            try:
+                save(stdout)
+                stdout.flush()  # a full disk is an error here, not at the end of the process
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, stdout.name) from None
+
+    for _, error in worker.stream([image], write):
+        if error is not None:
+            complain(str(error))
+            return 1
+    return 0
 
 
 def _scales(texts: Sequence[str]) -> list[float]:
@@ -151,7 +221,7 @@ def _check_stdout(kinds: Sequence[str]) -> None:
         )
 
 
-def _stdin() -> io.BytesIO:
+def _stdin() -> bytes:
     if sys.stdin is None:
         raise InputError("stdin is closed; write < photo.jpg, or give the path of an image")
-    return io.BytesIO(sys.stdin.buffer.read())
+    return sys.stdin.buffer.read()

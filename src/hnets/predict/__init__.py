@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hnets.predict.batch import EdgeWriter
+    from hnets.predict.batch import EdgeWorker
     from hnets.predict.digit_classifier import (
         DigitClassifier,
         DigitPrediction,
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hnets.predict.ink import as_digit
 
 _MODULES = {
-    "batch": ("EdgeWriter",),
+    "batch": ("EdgeWorker",),
     "digit_classifier": ("DigitClassifier", "DigitPrediction", "RotatedPredictions"),
     "edge_detector": ("EdgeDetector", "OrientedEdges", "suppress_edges"),
     "ink": ("as_digit",),
@@ -29,7 +29,7 @@ __all__ = [
     "DigitClassifier",
     "DigitPrediction",
     "EdgeDetector",
-    "EdgeWriter",
+    "EdgeWorker",
     "OrientedEdges",
     "RotatedPredictions",
     "as_digit",

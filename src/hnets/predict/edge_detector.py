@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeVar, cast, overload
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 import torch
@@ -20,13 +21,15 @@ from hnets.models import EdgeNetwork, load
 from hnets.predict import SCALES
 from hnets.predict.image_input import Floats, ImageLike, Images, rgb
 from hnets.predict.orientation import OrientationReader
-from hnets.predict.tiles import View, predict_tiled, split
+from hnets.predict.tiles import View, at_once, predict_tiled, split
 
 _FRINGE = 8
 """Pixels around a tile that suppression depends on: a map fades within 5 pixels of its border, and
 neighbours are read up to 3 pixels away, smoothing included."""
 
 Output = TypeVar("Output")
+Batch: TypeAlias = list[NDArray[Any]]
+"""Images of one size and type, as `rgb` gives them."""
 
 
 class OrientedEdges(NamedTuple):
@@ -44,7 +47,8 @@ class EdgeDetector:
 
     An image is a Pillow image, or an array ``(height, width)``, ``(height, width, 3)`` or, with
     alpha, ``(height, width, 4)``, of uint8, uint16, or floating point from 0 to 1. An array of four
-    dimensions is a batch and gives a batch; a list of images, of any sizes, gives a list.
+    dimensions is a batch and gives a batch; a list of images, of any sizes, gives a list. On a GPU
+    neighbours of equal size go through the network together, as many as memory is meant for.
 
     ```python
     detector = hnets.EdgeDetector()
@@ -87,10 +91,10 @@ class EdgeDetector:
     ) -> Floats | list[Floats]:
         """How sure the network is of an edge, ``(height, width)`` from 0 to 1."""
 
-        def strength(one: ImageLike, name: str) -> Floats:
-            return self._predict(self.model, lambda maps: maps, one, name, scales)[0]
+        def strengths(batch: Batch) -> list[Floats]:
+            return list(self._predict(self.model, lambda maps: maps, batch, scales)[0])
 
-        return _each(image, strength, np.stack)
+        return self._each(image, scales, strengths, np.stack)
 
     @overload
     def oriented(self, image: Images, scales: Sequence[float] = ...) -> list[OrientedEdges]: ...
@@ -107,7 +111,7 @@ class EdgeDetector:
         def stack(edges: list[OrientedEdges]) -> OrientedEdges:
             return OrientedEdges(*(np.stack(maps) for maps in zip(*edges, strict=True)))
 
-        return _each(image, lambda one, name: self._oriented(one, name, scales), stack)
+        return self._each(image, scales, lambda batch: self._oriented(batch, scales), stack)
 
     @overload
     def suppressed(
@@ -125,16 +129,16 @@ class EdgeDetector:
     ) -> Floats | list[Floats]:
         """Edges as lines: `suppress_edges` with the orientations that the network reports."""
 
-        def lines(one: ImageLike, name: str) -> Floats:
-            return suppress_edges(*self._oriented(one, name, scales), variant)
+        def lines(batch: Batch) -> list[Floats]:
+            return [suppress_edges(*edges, variant) for edges in self._oriented(batch, scales)]
 
-        return _each(image, lines, np.stack)
+        return self._each(image, scales, lines, np.stack)
 
     @cached_property
     def _orientation(self) -> OrientationReader:
         return OrientationReader(self.model)
 
-    def _oriented(self, image: ImageLike, name: str, scales: Sequence[float]) -> OrientedEdges:
+    def _oriented(self, batch: Batch, scales: Sequence[float]) -> list[OrientedEdges]:
         orientation = self._orientation
 
         def network(x: Tensor) -> Tensor:
@@ -142,23 +146,50 @@ class EdgeDetector:
             logits = self.model.forward_head(maps, x.shape[2], x.shape[3])
             return torch.cat([logits[:, -1:].sigmoid(), orientation(maps[0])], dim=1)
 
-        return OrientedEdges(*self._predict(network, _angles, image, name, scales))
+        strengths, angles = self._predict(network, _angles, batch, scales)
+        return [OrientedEdges(*edges) for edges in zip(strengths, angles, strict=True)]
 
     def _predict(
         self,
         network: Callable[[Tensor], Tensor],
-        finish: Callable[[Floats], Floats],
-        image: ImageLike,
-        name: str,
+        finish: Callable[[Tensor], Tensor],
+        batch: Batch,
         scales: Sequence[float],
     ) -> Floats:
+        images = np.stack(batch) if len(batch) > 1 else batch[0][None]
+        with torch.inference_mode():
+            return predict_tiled(network, finish, images, scales, self._view)
+
+    def at_once(self, shape: tuple[int, ...], scales: Sequence[float] = (1.0,)) -> int:
+        """How many images of a shape, ``(height, width, ...)``, go through the network together."""
+        return at_once(shape[0], shape[1], scales, self._view.device)
+
+    def _each(
+        self,
+        images: ImageLike | Images,
+        scales: Sequence[float],
+        outputs: Callable[[Batch], list[Output]],
+        stack: Callable[[list[Output]], Output],
+    ) -> Output | list[Output]:
+        """The output for an image, for a batch, or for each of a list, equal neighbours at once."""
         low, high = SCALES
         if not scales or not all(low <= scale <= high for scale in scales):
             raise InputError(
                 f"scales are numbers from {low:g} to {high:g}, at least one, got {tuple(scales)}"
             )
-        with torch.inference_mode():
-            return predict_tiled(network, finish, rgb(image, name), scales, self._view)
+        stacked = isinstance(images, np.ndarray) and images.ndim == 4 and len(images) > 0
+        if not (stacked or isinstance(images, list | tuple)):
+            return outputs([rgb(images)])[0]
+        results, batch = list[Output](), list[NDArray[Any]]()
+        for number, image in enumerate(cast(Images, images)):
+            pixels = rgb(image, f"image {number}")
+            alike = batch and (pixels.shape, pixels.dtype) == (batch[0].shape, batch[0].dtype)
+            if batch and not (alike and len(batch) < self.at_once(pixels.shape, scales)):
+                results += outputs(batch)
+                batch = []
+            batch.append(pixels)
+        results += outputs(batch) if batch else []
+        return stack(results) if stacked else results
 
 
 def suppress_edges(
@@ -188,21 +219,8 @@ def suppress_edges(
     return lines
 
 
-def _angles(maps: Floats) -> Floats:
+def _angles(maps: Tensor) -> Tensor:
     """The strength and the angle of the line, from the strength and the two parts of z."""
     strength, re, im = maps
-    across = np.arctan2(im, re) / 2
-    return np.stack([strength, np.mod(across + np.float32(np.pi / 2), np.float32(np.pi))])
-
-
-def _each(
-    images: ImageLike | Images,
-    one: Callable[[ImageLike, str], Output],
-    stack: Callable[[list[Output]], Output],
-) -> Output | list[Output]:
-    """The output for an image, for a batch, or for each of a list."""
-    if isinstance(images, list | tuple):
-        return [one(each, f"image {number}") for number, each in enumerate(images)]
-    if isinstance(images, np.ndarray) and images.ndim == 4 and len(images):
-        return stack([one(each, f"image {number}") for number, each in enumerate(images)])
-    return one(images, "the image")
+    across = torch.atan2(im, re) / 2
+    return torch.stack([strength, torch.remainder(across + math.pi / 2, math.pi)])

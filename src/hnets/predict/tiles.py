@@ -40,27 +40,40 @@ class View(NamedTuple):
 
 def predict_tiled(
     network: Callable[[Tensor], Tensor],
-    finish: Callable[[NDArray[np.float32]], NDArray[np.float32]],
-    image: NDArray[Any],
+    finish: Callable[[Tensor], Tensor],
+    images: NDArray[Any],
     scales: Sequence[float],
     view: View,
 ) -> NDArray[np.float32]:
-    """The network's output for an image, as a mean over scales: ``(maps, height, width)``.
+    """The network's output for images of one size, as a mean over scales.
 
-    The network takes ``(1, 3, h, w)`` to maps ``(1, n, h, w)``, and ``finish`` their means to the
-    maps that are wanted, pixel by pixel. The image ``(height, width, 3)`` is as `rgb` gives it.
+    The network takes ``(n, 3, h, w)`` to ``(n, maps, h, w)``, and ``finish`` the means
+    ``(maps, n, h, w)`` to the maps that are wanted, pixel by pixel. The images
+    ``(n, height, width, 3)`` are as `rgb` gives them, and the output is ``(maps, n, height,
+    width)``. `at_once` says how many images are no more than a tile.
     """
-    height, width = image.shape[:2]
+    count, height, width = images.shape[:3]
     output: NDArray[np.float32] | None = None
     for rows, columns in split(height, width, view.margin + view.step, max(1, *scales)):
-        outputs = (_at_scale(network, image, rows, columns, scale, view) for scale in scales)
+        outputs = (_at_scale(network, images, rows, columns, scale, view) for scale in scales)
         total = sum(outputs, start=torch.zeros((), device=view.device))
-        part = finish((total / len(scales)).cpu().numpy())
+        part = finish((total / len(scales)).transpose(0, 1)).cpu().numpy()
         if output is None:  # the number of maps is known now
-            output = np.empty((len(part), height, width), np.float32)
-        output[:, rows.start : rows.stop, columns.start : columns.stop] = part
+            output = np.empty((len(part), count, height, width), np.float32)
+        output[..., rows.start : rows.stop, columns.start : columns.stop] = part
     assert output is not None
     return output
+
+
+def at_once(height: int, width: int, scales: Sequence[float], device: torch.device) -> int:
+    """How many images of a size to give a network together: several where a GPU computes.
+
+    >>> [at_once(321, 481, [1.0], torch.device(kind)) for kind in ("cuda", "cpu")]
+    [13, 1]
+    """
+    if device.type == "cpu":  # its cores share the work on one image, which stays in their caches
+        return 1
+    return max(1, int(AT_ONCE / (height * width * max(1, *scales) ** 2)))
 
 
 def split(
@@ -85,21 +98,21 @@ def _parts(length: int, largest: int) -> list[range]:
 
 def _at_scale(
     network: Callable[[Tensor], Tensor],
-    image: NDArray[Any],
+    images: NDArray[Any],
     rows: range,
     columns: range,
     scale: float,
     view: View,
 ) -> Tensor:
-    """The network's maps ``(n, rows, columns)`` of a tile of an image at a scale."""
-    down = _window(rows, image.shape[0], scale, view)
-    across = _window(columns, image.shape[1], scale, view)
-    part = image[down.read.start : down.read.stop, across.read.start : across.read.stop]
-    x = torch.from_numpy(np.array(part)).to(view.device).permute(2, 0, 1)
+    """The network's maps ``(n, maps, rows, columns)`` of a tile of images at a scale."""
+    down = _window(rows, images.shape[1], scale, view)
+    across = _window(columns, images.shape[2], scale, view)
+    part = images[:, down.read.start : down.read.stop, across.read.start : across.read.stop]
+    x = torch.from_numpy(np.array(part, order="C")).to(view.device).permute(0, 3, 1, 2)
     x = x.float() / 255 if part.dtype == np.uint8 else x
     x = _resampled(x, down.resize, across.resize)
-    x = tf.pad(x[None], (*across.pad, *down.pad), mode="replicate")
-    maps = network(x)[0][:, down.output][:, :, across.output]
+    x = tf.pad(x, (*across.pad, *down.pad), mode="replicate")
+    maps = network(x)[:, :, down.output, across.output]
     return _resampled(maps, down.back, across.back)
 
 
