@@ -119,7 +119,13 @@ def test_equal_variances_would_not(kind: str) -> None:
 
 
 def drawn_powers(
-    kind: str, size: int, padding_mode: str, equal_rings: bool = False, draws: int = 16
+    kind: str,
+    size: int,
+    padding_mode: str,
+    equal_rings: bool = False,
+    draws: int = 16,
+    out: Streams = BOTH,
+    mirror: bool = False,
 ) -> Tensor:
     """Mean squared magnitude after 0 to 10 layers, averaged over draws.
 
@@ -132,15 +138,16 @@ def drawn_powers(
         x, streams = image, Streams("1x0r")
         powers[draw, 0] = x.square().mean()
         for depth in range(1, DEPTH + 1):
-            layer = hnn.HConv2d(streams, BOTH, size, padding="same", padding_mode=padding_mode)
+            options = {"padding": "same", "padding_mode": padding_mode, "mirror": mirror}
+            layer = hnn.HConv2d(streams, out, size, **options)
             if equal_rings:
                 for weight, deviation in zip(
                     layer.filters.radial.values(), equal(layer.filters.plan), strict=True
                 ):
                     nn.init.normal_(weight, std=float(deviation[0]))
             with torch.no_grad():
-                x, streams = layer(x), BOTH
-            powers[draw, depth] = x.square().sum(1).mean() / BOTH.fields
+                x, streams = layer(x), out
+            powers[draw, depth] = x.square().sum(1).mean() / out.fields
     return powers.mean(0)
 
 
@@ -154,6 +161,13 @@ def test_drawn_power_stays_within_a_factor_of_two(kind: str, size: int, padding_
     if kind == "noise":  # a smooth image has little that filters of order 1 can pass on
         assert powers.min() > 0.5
         assert powers.max() < 2
+
+
+@pytest.mark.parametrize("streams", ["8x0 + 8x1", "8x0r + 8x1"])
+@pytest.mark.parametrize("kind", ["noise", "natural"])
+def test_drawn_power_stays_in_a_mirror_too(kind: str, streams: str) -> None:
+    powers = drawn_powers(kind, 5, "reflect", out=Streams(streams), mirror=True)
+    assert powers[1:].max() < 2 * powers[1:].min()
 
 
 @pytest.mark.parametrize("kind", ["noise", "natural"])

@@ -50,8 +50,10 @@ def _equations(plan: Plan, separate: bool) -> NDArray[np.float64]:
         for j, block in enumerate(row):
             for path in block.paths:
                 target, source = block.outputs[path.target], block.inputs[path.source]
-                # A real stream keeps the real part of a complex response: half of its power.
-                share = 0.5 if target.real and not source.real else 1.0
+                # A real stream keeps the real part of a complex response: half of its power. Real
+                # weights have real responses, until a nonlinearity makes others.
+                halved = target.real and not source.real and not plan.spec.mirror
+                share = 0.5 if halved else 1.0
                 key = (i, path.target, j, path.source) if separate else (i, path.target)
                 columns = block.filters[path.filter].columns
                 gain = sums.setdefault(key, np.zeros(total))

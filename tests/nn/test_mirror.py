@@ -84,14 +84,24 @@ def test_every_path_is_exact_in_a_mirror(size: int, rings: Rings) -> None:
         ({"conjugate": False}, 8),
         ({"stride": 2, "padding": 2}, 9),
         ({"dilation": 2, "padding": "same", "padding_mode": "reflect"}, 9),
+        ({"kernel_size": 1}, 4),
     ],
 )
 def test_every_option_is_exact_in_a_mirror(
     options: dict[str, object], size: int, combine: hnn.kernel.Combine
 ) -> None:
-    streams = Streams("2x0r + 2x0 + 2x1 + 2x-2")
-    layer = hnn.HConv2d(streams, streams, 5, mirror=True, combine=combine, **options)
+    streams = Streams("2x0r + 2x0 + 2x1 + 2x-2 + 2x2")
+    options = {"kernel_size": 5, "combine": combine, **options}
+    layer = hnn.HConv2d(streams, streams, mirror=True, **options)
     assert off(randomised(layer), layer.in_streams, layer.out_streams, size) < EXACT
+
+
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("groups", [2, 4])
+def test_groups_are_exact_in_a_mirror(groups: int, size: int) -> None:
+    streams = Streams("4x0r + 4x0 + 4x1 + 4x-1")
+    layer = hnn.HConv2d(streams, streams, size, mirror=True, groups=groups)
+    assert off(randomised(layer), streams, streams, 7) < EXACT
 
 
 # Everything else ---------------------------------------------------------------------------------
