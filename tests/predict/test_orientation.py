@@ -132,7 +132,7 @@ def test_weights_matter_to_what_is_read() -> None:
     middle = (slice(None), slice(None), SIDE // 2, SIDE // 2)
     off = []
     for reader in (OrientationReader(net), OrientationReader(other)):
-        re, im = reader(maps)[middle].T.numpy()
+        re, im = reader([maps], SIDE, SIDE)[middle].T.numpy()
         off.append(apart(np.arctan2(im, re) / 2, np.radians(DEGREES)).mean())
     assert off[0] < 5
     assert off[1] > 15

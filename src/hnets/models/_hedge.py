@@ -88,7 +88,8 @@ class HEdge(EdgeNetwork):
             _Join(lateral[level], size.decoder if level < self.halvings else 0, width, mirror)
             for level, width in zip(self.levels, widths, strict=True)
         )
-        self.magnitudes = nn.ModuleList(hnn.Magnitude(_circle(width)) for width in widths)
+        self.decoder_streams = [_circle(width) for width in widths]
+        self.magnitudes = nn.ModuleList(map(hnn.Magnitude, self.decoder_streams))
 
     def read(self, stage: int, maps: Tensor) -> Tensor:
         """Order 0 and the magnitudes of the others."""

@@ -1,8 +1,15 @@
-"""Which way edges run, read from the phases of a network's fields of order 1."""
+"""Which way edges run, read from the phases of a network's fields.
+
+Rotate an image by θ, and a field of order m is multiplied by exp(imθ). An edge is its own rotation
+by 180°, so its direction is the phase of a number of order 2: the networks of orders 0 to 2 have
+such fields, and in the H-DSN they are products of two fields of order 1. How to weigh them is found
+by least squares, over edges and some bars that are drawn here, for any weights of a network.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -10,15 +17,19 @@ import torch.nn.functional as tf
 from torch import Tensor
 
 from hnets.errors import InputError
-from hnets.functional import gaussian_window
-from hnets.models import HDSN, EdgeNetwork
+from hnets.functional import crop, enlarge2d, gaussian_window, pad_to_halve
+from hnets.models import HDSN, EdgeNetwork, HEdge
 
-SMOOTHING = 2.0
-"""Width of the Gaussian that averages z over neighbours, in pixels."""
+PRODUCTS_SMOOTHING = 2.0
+"""Width of the Gaussian that averages the z of products over neighbours, in pixels."""
+FIELDS_SMOOTHING = 1.0
+"""That for the z of fields of order 2."""
 _ROWS = 128
 """Rows per strip: each field is copied several times on the way."""
 _DRAWN, _SIDE = 1500, 11
-"""Images that are drawn, and their side in pixels."""
+"""Images that are drawn for a network's first stage, and their side in pixels."""
+_WIDE_DRAWN, _WIDE_SIDE, _AT_ONCE = 60, 65, 20
+"""Those for a whole network, which looks further, and how many it is given at once."""
 _CHROMA, _CONTRAST = 0.55, 0.06
 """How much the colours of an edge differ from grey at most, and from one another at least."""
 _BLURS, _WIDTHS, _BARS = (0.1, 2.5), (1.5, 6.0), 0.15
@@ -32,34 +43,81 @@ _RIDGE = 1e-3
 
 
 class OrientationReader:
-    """Reads orientations from the maps of an H-DSN, calibrated once for its weights.
+    """Reads orientations from the features of an edge detector, calibrated once for its weights.
 
-    Rotate an image by θ, and a field of order 1 is multiplied by exp(iθ). So a straight edge whose
-    normal points at the angle α gives the fields F the values ``c·exp(iα)``, where c depends on
-    everything but its direction: the colours on either side, the blur, the distance. Then
-
-        z = Fᵀ M F = exp(2iα)·cᵀ M c,    M complex and symmetric
-
-    rotates twice as fast for any M, so that a step from dark to bright and one from bright to dark
-    agree. If M is such that ``cᵀ M c`` is positive for edges of all kinds, ``arg(z)/2`` is the
-    direction of the normal. M is found by least squares, over edges and some bars that are drawn
-    here, for any weights of a network. The fields are those of the first stage, the only ones at
-    full resolution, and each of them a second time with the strong ones emphasised:
-    ``F·|F|/‖F‖``, since functions of magnitudes keep the order.
-
-    The z of neighbours are averaged: in the middle of a thin bar, which is its own rotation by
-    180°, all fields of order 1 are zero; on its two flanks they are not, and agree.
+    A straight edge whose normal points at the angle α gives fields of order 2 the values
+    ``c·exp(2iα)``, where c depends on everything but its direction: the colours on either side, the
+    blur, the distance. With weights w for which ``w·c`` is positive for edges of all kinds, half of
+    the phase of z = w·F is the direction of the normal.
     """
 
     def __init__(self, network: EdgeNetwork) -> None:
-        if not isinstance(network, HDSN):
+        if isinstance(network, HEdge):
+            self._read: _Fields | _Products = _Fields(network)
+        elif isinstance(network, HDSN):
+            self._read = _Products(network)
+        else:
             raise InputError(
-                f"orientations are read from fields of order 1, and {type(network).__name__} has "
-                "none; use an H-DSN"
+                f"orientations are read from the phases of fields, and {type(network).__name__} "
+                "has none; use a harmonic network"
             )
+
+    def __call__(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
+        """z as its real and imaginary part, ``(batch, 2, height, width)``, from the features.
+
+        Its phase is twice the angle of the normal, its magnitude how much evidence there is.
+        """
+        return self._read(features, height, width)
+
+
+class _Fields:
+    """A weighted sum of the decoder's finest fields of order 2; the weights are real.
+
+    A mirror conjugates the fields and z alike, which complex weights would not allow.
+    """
+
+    def __init__(self, network: HEdge) -> None:
+        streams = network.decoder_streams[0]
+        self._where = streams.slices[streams.orders.index(2)]
+        self._level = network.levels[0]
+        images, normals, away = _draw(_WIDE_DRAWN, _WIDE_SIDE)
+        middle = slice(_WIDE_SIDE // 2 - _SIDE // 2, _WIDE_SIDE // 2 + _SIDE // 2 + 1)
+        parts = []
+        with torch.inference_mode():
+            for some in images.to(network.mean).split(_AT_ONCE):
+                features = network.forward_features(pad_to_halve(some, network.halvings))
+                fields = self._fields(features, _WIDE_SIDE, _WIDE_SIDE)
+                parts.append(fields[:, :, middle, middle].cpu().double())
+        upright = torch.complex(*torch.cat(parts).chunk(2, 1))
+        upright = upright * torch.exp(-2j * normals)[:, None, None, None]
+        c = upright.permute(0, 2, 3, 1)[away[:, middle, middle] <= _NEAR]
+        products = (c.mH @ c).real
+        products += _RIDGE * products.diagonal().mean() * torch.eye(len(products))
+        weights = torch.linalg.solve(products, c.sum(0).real)
+        self._weights = (weights / weights.norm()).to(network.mean)[:, None, None]
+
+    def __call__(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
+        fields = self._fields(features, height, width)
+        z = torch.stack([(part * self._weights).sum(1) for part in fields.chunk(2, 1)], 1)
+        return _smoothed(z, FIELDS_SMOOTHING)
+
+    def _fields(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
+        return enlarge2d(features[0][:, self._where], height, width, self._level)
+
+
+class _Products:
+    """A weighted sum of products of fields of order 1: z = Fᵀ M F, M complex and symmetric.
+
+    The fields are those of the first stage, the only ones at full resolution, and each of them a
+    second time with the strong ones emphasised: ``F·|F|/‖F‖``, since functions of magnitudes keep
+    the order. The z of neighbours are averaged: in the middle of a thin bar, which is its own
+    rotation by 180°, all fields of order 1 are zero; on its two flanks they are not, and agree.
+    """
+
+    def __init__(self, network: HDSN) -> None:
         streams = network.streams[0]
         self._fields = streams.slices[streams.orders.index(1)]
-        images, normals, away = _draw()
+        images, normals, away = _draw(_DRAWN, _SIDE)
         with torch.inference_mode():
             maps = network.stages[0]((images.to(network.mean) - network.mean) / network.std)
             fields = _emphasised(maps[:, self._fields].cpu().double())
@@ -71,19 +129,19 @@ class OrientationReader:
         kernel = torch.cat([torch.cat([re, -im], 1), torch.cat([im, re], 1)])[..., None, None]
         self._kernel = kernel.to(network.mean)
 
-    def __call__(self, maps: Tensor) -> Tensor:
-        """z of the maps of the first stage, as its real and imaginary part ``(batch, 2, h, w)``.
-
-        Its phase is twice the angle of the normal, its magnitude how much evidence there is.
-        """
-        strips = maps[:, self._fields].split(_ROWS, 2)
+    def __call__(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
+        strips = crop(features[0], height, width)[:, self._fields].split(_ROWS, 2)
         z = torch.cat([_form(_emphasised(strip), self._kernel) for strip in strips], 2)
-        taps = gaussian_window(6 * round(SMOOTHING) + 1, SMOOTHING).to(z).expand(2, 1, 1, -1)
-        cut = _BORDER if min(z.shape[2:]) > 2 * _BORDER else 0
-        z = z[:, :, cut : z.shape[2] - cut, cut : z.shape[3] - cut]
-        pad = cut + taps.shape[-1] // 2
-        z = tf.conv2d(z, taps, padding=(0, pad), groups=2)
-        return tf.conv2d(z, taps.mT, padding=(pad, 0), groups=2)
+        return _smoothed(z, PRODUCTS_SMOOTHING)
+
+
+def _smoothed(z: Tensor, sigma: float) -> Tensor:
+    taps = gaussian_window(6 * round(sigma) + 1, sigma).to(z).expand(2, 1, 1, -1)
+    cut = _BORDER if min(z.shape[2:]) > 2 * _BORDER else 0
+    z = z[:, :, cut : z.shape[2] - cut, cut : z.shape[3] - cut]
+    pad = cut + taps.shape[-1] // 2
+    z = tf.conv2d(z, taps, padding=(0, pad), groups=2)
+    return tf.conv2d(z, taps.mT, padding=(pad, 0), groups=2)
 
 
 def _form(fields: Tensor, kernel: Tensor) -> Tensor:
@@ -101,22 +159,22 @@ def _emphasised(fields: Tensor) -> Tensor:
     return torch.cat([re, re * share, im, im * share], 1)
 
 
-def _draw() -> tuple[Tensor, Tensor, Tensor]:
-    """Images ``(n, 3, side, side)``, the angles of their normals, and how far off pixels are.
+def _draw(count: int, side: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Images ``(count, 3, side, side)``, the angles of their normals, and how far off pixels are.
 
     The same ones each time: edges and some bars, sharp and blurred, in all directions, between
     greys and colours that differ.
     """
     random = np.random.default_rng(0)
-    greys, tint = random.random((8 * _DRAWN, 2, 1)), _CHROMA * random.random((8 * _DRAWN, 1, 1))
-    colours = np.clip(greys + tint * random.standard_normal((8 * _DRAWN, 2, 3)), 0, 1)
+    greys, tint = random.random((8 * count, 2, 1)), _CHROMA * random.random((8 * count, 1, 1))
+    colours = np.clip(greys + tint * random.standard_normal((8 * count, 2, 3)), 0, 1)
     differ = np.abs(colours[:, 0] - colours[:, 1]).mean(1) > _CONTRAST
-    one, other = torch.from_numpy(colours[differ][:_DRAWN])[..., None, None].unbind(1)
+    one, other = torch.from_numpy(colours[differ][:count])[..., None, None].unbind(1)
 
     def uniform(low: float, high: float) -> Tensor:
-        return torch.from_numpy(random.uniform(low, high, (_DRAWN, 1, 1)))
+        return torch.from_numpy(random.uniform(low, high, (count, 1, 1)))
 
-    at = torch.arange(_SIDE, dtype=torch.float64) - _SIDE // 2
+    at = torch.arange(side, dtype=torch.float64) - side // 2
     normals, blur, half = uniform(0, 2 * math.pi), uniform(*_BLURS), uniform(*_WIDTHS) / 2
     distance = torch.cos(normals) * at - torch.sin(normals) * at[:, None] + uniform(-0.5, 0.5)
 
