@@ -17,6 +17,7 @@ from hnets import models
 from hnets.data.image_file import ImageError
 from hnets.errors import InputError
 from hnets.metrics import suppression
+from hnets.metrics.skeleton import skeletonise
 from hnets.models import _weights as store
 from hnets.predict import EdgeDetector, OrientedEdges, suppress_edges, tiles
 from networks import edge_network
@@ -175,7 +176,9 @@ def test_the_model_itself_is_left_as_it_is() -> None:
 def test_an_hed_finds_edges_but_not_their_orientation() -> None:
     hed = EdgeDetector(models.hed_low())
     assert hed(blobs()).shape == (40, 52)
-    with pytest.raises(InputError, match="fields of order 1, and HED has none; use an H-DSN"):
+    with pytest.raises(
+        InputError, match="phases of fields, and HED has none; use a harmonic network"
+    ):
         hed.oriented(blobs())
 
 
@@ -221,17 +224,33 @@ def test_lines_are_where_the_strength_is_highest_across_them() -> None:
     sharp = suppress_edges(strength, np.full((40, 40), np.pi / 2, np.float32), "unsmoothed")
     np.testing.assert_allclose(sharp[6:-6, 20], 0.9)
     along = suppress_edges(strength, np.zeros((40, 40), np.float32), "unsmoothed")
-    np.testing.assert_array_equal(along[6:-6], strength[6:-6])  # nothing is stronger along it
+    assert ((along[8:-8] > 0).sum(1) == 1).all()  # nothing is stronger along it: its skeleton
+
+
+@pytest.mark.parametrize("which", ["slanted", "saturated", "image"])
+def test_lines_are_one_pixel_wide(which: str) -> None:
+    y, x = 20 - np.arange(41)[:, None], np.arange(41) - 20
+    away = np.abs(y - 0.7 * x) / math.hypot(1, 0.7)
+    strength, angle = np.exp(-((away / 2) ** 2)), np.full((41, 41), math.atan(0.7))
+    if which == "saturated":
+        strength = np.clip(3 * strength, 0, 1)  # a band of equal strength, many pixels wide
+    elif which == "image":
+        strength, angle = detector().oriented(blobs())
+    lines = suppress_edges(strength, angle)
+    assert (lines > 0).any()
+    np.testing.assert_array_equal(skeletonise(lines > 0), lines > 0)
 
 
 @pytest.mark.parametrize("rise", [-2, -1, -0.5, 0.5, 1, 2])
 def test_lines_follow_a_slanted_edge(rise: float) -> None:
     y, x = 20 - np.arange(41)[:, None], np.arange(41) - 20
-    away = np.abs(y - rise * x) / math.hypot(1, rise)
-    strength = np.exp(-((away / 2) ** 2)).astype(np.float32)
+    away = (y - rise * x) / math.hypot(1, rise)
+    # Steep on one side, so that its strongest pixels are not in the middle of it.
+    strength = np.exp(-((away / np.where(away < 0, 2, 6)) ** 2)).astype(np.float32)
+    away = np.abs(away)
     right = np.full(strength.shape, math.atan(rise) % np.pi)
-    assert (suppress_edges(strength, right) > 0)[away > 1].sum() == 0
-    assert (suppress_edges(strength, right + np.pi / 2) > 0)[away > 1].any()
+    assert (suppress_edges(strength, right, "unsmoothed") > 0)[away > 1].sum() == 0
+    assert (suppress_edges(strength, right + np.pi / 2, "unsmoothed") > 0)[away > 1].any()
 
 
 def test_suppressed_is_suppress_edges_of_oriented() -> None:

@@ -9,17 +9,33 @@ breaks them at random, seeded by the clock; here a hash of the pair and a seed d
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hnets.metrics.skeleton import compiled
+from hnets.errors import MissingExtra
 
+try:
+    import numba
+except ImportError:
+    raise MissingExtra("scores of edges", "numba", "bench") from None
+
+P = ParamSpec("P")
+R = TypeVar("R")
 _HASHES = 1 << 12  # values of the hash that breaks ties
 _FAR = 1 << 60
 
 Ints: TypeAlias = NDArray[np.int64]
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """A function as machine code, which runs without Python's lock: threads use all cores."""
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no folder can be written to: compiled in every process
+        return numba.njit(nogil=True)(function)
 
 
 class Pixels(NamedTuple):

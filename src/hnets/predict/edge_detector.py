@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
+from hnets.metrics.skeleton import skeletonise
 from hnets.metrics.suppression import suppress
 from hnets.models import EdgeNetwork, load
 from hnets.predict import SCALES
@@ -26,6 +27,9 @@ from hnets.predict.tiles import View, at_once, predict_tiled, split
 _FRINGE = 8
 """Pixels around a tile that suppression depends on: a map fades within 5 pixels of its border, and
 neighbours are read up to 3 pixels away, smoothing included."""
+
+_FAINTEST = 0.5 / 255
+"""Strength below which a line is black in an image of 8 bits."""
 
 Output = TypeVar("Output")
 Batch: TypeAlias = list[NDArray[Any]]
@@ -197,10 +201,11 @@ class EdgeDetector:
 def suppress_edges(
     strength: NDArray[np.floating], angle: NDArray[np.floating], variant: str = "standard"
 ) -> Floats:
-    """Edges as lines: their strength where it is highest across them, and 0 elsewhere.
+    """Edges as lines one pixel wide: their strength where it is highest across them, 0 elsewhere.
 
     Non-maximum suppression as in `hnets.metrics.suppression`, but across the orientations that the
-    network itself reports, where the literature estimates them from the map.
+    network itself reports, where the literature estimates them from the map; and the skeleton of
+    what is left, without the corners of staircases and the patches of equal strength.
 
     Args:
         strength: ``(height, width)``.
@@ -218,6 +223,8 @@ def suppress_edges(
         tile = suppress(strength[window], variant, normal)
         tile = tile[rows.start - top :, columns.start - left :][: len(rows), : len(columns)]
         lines[rows.start : rows.stop, columns.start : columns.stop] = tile
+    if variant != "none":
+        lines *= skeletonise(lines > _FAINTEST)
     return lines
 
 
