@@ -50,9 +50,9 @@ def _save_memory(module: nn.Module) -> None:
     places = Counter(part for _, part in module.named_modules(remove_duplicate=False))
     chains = [part for part in module.modules() if type(part) is nn.Sequential]
     for before, after in chain.from_iterable(map(pairwise, chains)):
-        alone = isinstance(before, FrozenHConv2d) and places[after] == 1
-        if isinstance(after, ModReLU | FrozenHBatchNorm2d) and alone:
-            after.inplace = True
+        if isinstance(before, FrozenHConv2d) and isinstance(after, ModReLU | FrozenHBatchNorm2d):
+            fits = before.out_streams.channels == after.in_streams.channels
+            after.inplace = fits and places[after] == 1
 
 
 def _frozen(module: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:

@@ -33,13 +33,19 @@ class ModReLU(StreamModule):
         super().__init__(streams, dtype)
         self.magnitude_eps = number(magnitude_eps, "magnitude_eps", "a number from 0")
         self.inplace = False
-        """Whether inference may overwrite the input; `hnets.freeze` sets it where it may."""
+        """Whether the input is of the convolution before it, and inference may write over it.
+
+        `hnets.freeze` sets it where that is so.
+        """
         self.bias = nn.Parameter(torch.zeros(self.in_streams.fields, device=device, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
         """Shrink (or with a positive bias, stretch) every complex number."""
-        self.in_streams.check(x, "ModReLU")
-        return F.modrelu(x, self.bias, self.in_streams, self.magnitude_eps, self.inplace)
+        if not self.inplace:
+            self.in_streams.check(x, "ModReLU")
+        return F.magnitude_relu(
+            x, None, self.bias, self.in_streams, self.magnitude_eps, self.inplace
+        )
 
     def reset_parameters(self) -> None:
         """Set the biases to 0."""
@@ -140,5 +146,5 @@ class Magnitude(StreamModule):
         lengths = F.magnitude(x, self.in_streams)
         if self.combine == "stack":
             return lengths
-        by_order: Tensor = lengths.unflatten(1, (len(self.in_streams), self.out_streams.fields))
-        return by_order.sum(1)
+        sizes = (len(self.in_streams), self.out_streams.fields)
+        return torch.unflatten(lengths, 1, sizes).sum(1)

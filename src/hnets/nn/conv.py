@@ -201,12 +201,19 @@ class FrozenHConv2d(nn.Conv2d):
         self.filters = layer.filters
         self.in_streams, self.out_streams = layer.in_streams, layer.out_streams
         self.combine = layer.combine
+        # What a small image costs is Python: what the layer is, is asked once.
+        self._plain = len(segments) == groups == 1 and self.padding_mode == "zeros"
+        self._plain &= self.combine != "max"
         self.requires_grad_(False).train(layer.training)
         self.register_load_state_dict_post_hook(_assemble)
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
-        return _respond(self, x, self.weight)
+        weight = self.weight
+        if not self._plain:
+            return _respond(self, x, weight)
+        self.in_streams.check(x, "HConv2d", image=True, dtype=weight.dtype)
+        return nn.functional.conv2d(x, weight, None, self.stride, self.padding, self.dilation)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = self.weight.dtype

@@ -143,7 +143,7 @@ class FrozenHBatchNorm2d(StreamModule):
         super().__init__(norm.in_streams)
         self.eps, self.magnitude_eps = norm.eps, norm.magnitude_eps
         self.inplace = False
-        """Whether inference may overwrite the input; `hnets.freeze` sets it where it may."""
+        """As in `ModReLU`."""
         self.weight, self.bias = norm.weight, norm.bias
         for name in ("running_mean", "running_var"):
             self.register_buffer(name, norm.get_buffer(name))
@@ -155,7 +155,8 @@ class FrozenHBatchNorm2d(StreamModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """``x · relu(scale + shift/|x|)``."""
-        self.in_streams.check(x, "HBatchNorm2d")
+        if not self.inplace:
+            self.in_streams.check(x, "HBatchNorm2d")
         return F.magnitude_relu(
             x, self.scale, self.shift, self.in_streams, self.magnitude_eps, self.inplace
         )

@@ -30,12 +30,32 @@ def forward(
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, where a scale of None is 1."""
     y = x if inplace else torch.empty_like(x)
-    maps = (x,) if inplace else (x, y)  # at one small image, every call counts
-    for views, (a, b) in _pieces(maps, (scale, shift), streams):
-        factor = _square(views[0], magnitude_eps).rsqrt_().mul_(b)
-        factor.add_(_or_one(a, factor)).relu_()
-        torch.mul(views[0], factor.unsqueeze(2), out=views[-1])
+    if x.numel() > _SHARE or len(streams.groups) > 1:
+        for (view, target), (a, b) in _pieces((x, y), (scale, shift), streams):
+            _rectify(view, a, b, magnitude_eps, target)
+        return y
+    # What a small image costs is Python, so nothing is called here that need not be.
+    count, parts, width = streams.groups[0]
+    images, _, height, across = x.shape
+    view = target = x.view(images, count, parts, width, height, across)
+    if not inplace:
+        target = y.view(images, count, parts, width, height, across)
+    if scale is not None:
+        scale = scale.view(count, width, 1, 1)
+    _rectify(view, scale, shift.view(count, width, 1, 1), magnitude_eps, target)
     return y
+
+
+def _rectify(
+    view: Tensor, scale: Tensor | None, shift: Tensor, magnitude_eps: float, target: Tensor
+) -> None:
+    """Write ``view · relu(scale + shift/|view|)``."""
+    factor = _square(view, magnitude_eps).rsqrt_().mul_(shift)
+    factor.add_(_constant(1.0, factor.dtype) if scale is None else scale).relu_()
+    if target is view:
+        view.mul_(factor.unsqueeze(2))
+    else:
+        torch.mul(view, factor.unsqueeze(2), out=target)
 
 
 def moments(x: Tensor, streams: Streams, magnitude_eps: float) -> Tensor:
@@ -83,7 +103,7 @@ def backward(
     for (view, g, target), (a, b, first, second) in _pieces((x, grad, grad_x), parameters, streams):
         inverse = _square(view, magnitude_eps).rsqrt_()
         shifted = inverse * b
-        factor = torch.add(shifted, _or_one(a, shifted)).relu_()
+        factor = torch.add(shifted, 1 if a is None else a).relu_()
         pull = _inner(g, view, factor)
         if scale is not None:
             first += _sum(pull)
@@ -190,28 +210,24 @@ def _cut(
 
 @cache
 def _constant(value: float, dtype: torch.dtype) -> Tensor:
+    """A number as a tensor, which torch would make of it at every call."""
     return torch.full((1,), value, dtype=dtype, device="cpu")
 
 
 def _square(view: Tensor, magnitude_eps: float) -> Tensor:
     """|z|² + magnitude_eps in at least float32."""
     dtype = torch.float32 if view.dtype.itemsize < 4 else view.dtype
-    re, *im = view.unbind(2)
-    square = torch.addcmul(_constant(magnitude_eps, dtype), re, re)
-    return square.addcmul_(*im, *im) if im else square
-
-
-def _or_one(scale: Tensor | None, like: Tensor) -> Tensor:
-    """The scale, or 1 as a tensor: a number would be made one at every call."""
-    return _constant(1.0, like.dtype) if scale is None else scale
+    parts = view.unbind(2)
+    square = torch.addcmul(_constant(magnitude_eps, dtype), parts[0], parts[0])
+    return square if len(parts) == 1 else square.addcmul_(parts[1], parts[1])
 
 
 def _inner(grad: Tensor, view: Tensor, factor: Tensor) -> Tensor:
     """d = ⟨grad, x⟩ where the factor is positive, else 0."""
-    (of_re, *of_im), (re, *im) = grad.unbind(2), view.unbind(2)
-    inner = torch.mul(of_re, re).to(factor.dtype)
-    if im:
-        inner.addcmul_(*of_im, *im)
+    grads, parts = grad.unbind(2), view.unbind(2)
+    inner = torch.mul(grads[0], parts[0]).to(factor.dtype)
+    if len(parts) == 2:
+        inner.addcmul_(grads[1], parts[1])
     return torch.ops.aten.threshold_backward.grad_input(inner, factor, 0, grad_input=inner)
 
 
