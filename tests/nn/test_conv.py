@@ -461,6 +461,7 @@ def test_mirror_resolves_the_options_and_leaves_explicit_ones() -> None:
     options = [(spec.phase, spec.share, spec.conjugate) for spec in specs]
     assert options == [("filter", True, False), ("none", False, True)]
     assert (plain.mirror, mirror.mirror) == (False, True)
+    assert hnn.HConv2d("1x0r", "2x0r", 5).mirror  # a phase would have no effect
     assert not mirror.filters.phase
     paper = hnn.HConv2d(BOTH, BOTH, 5, mirror=True, phase="none", share=True, conjugate=False)
     assert paper.filters.spec == hnn.HConv2d(BOTH, BOTH, 5, phase="none").filters.spec

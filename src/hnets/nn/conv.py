@@ -134,8 +134,9 @@ class HConv2d(nn.Module):
 
     @property
     def mirror(self) -> bool:
-        """Whether the layer commutes with reflections: it has no phases."""
-        return self.filters.spec.mirror
+        """Whether the layer commutes with reflections: without phases, or between real streams."""
+        real = all(stream.real for stream in (*self.in_streams, *self.out_streams))
+        return real or self.filters.spec.mirror
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve ``(batch, in channels, height, width)``."""
