@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import torch
 
 from hnets.errors import InputError
@@ -19,3 +22,17 @@ def usable(name: torch.device | str) -> torch.device:
         reason = str(error).splitlines()[0]
         raise InputError(f"cannot compute on {str(name)!r} ({reason}); use cpu") from None
     return device
+
+
+def memory(device: torch.device) -> int:
+    """Bytes that are free on a GPU; for the CPU, those that this machine or container has."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):  # not on every system
+        return 8 * 2**30
+    try:
+        return min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # there is none, or no limit
+        return total

@@ -20,7 +20,9 @@ def test_kill_9_at_random_moments_costs_no_bit(part: NewPart, tiny: Tiny, tmp_pa
         work.mkdir()
         kills = 0
         for _ in range(ROUNDS):
-            outcome = tiny.resume(work, kill_after=case.rng.uniform(0, usual))
+            stream = ("--set", f"data.stream={case.rng.choice(('true', 'false'))}")
+            moment = case.rng.uniform(0, usual)
+            outcome = tiny.train(work, "--resume", *stream, kill_after=moment)
             kills += outcome.code == -9
             if outcome.code != -9:
                 usual = max(outcome.seconds, 0.8 * usual)  # the machine may be busier now

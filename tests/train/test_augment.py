@@ -103,7 +103,7 @@ def test_a_network_learns_from_images_that_kept_their_centre() -> None:
         recipe = Augment(elastic=1.0, keep_centre=keep)
         task = Classification(blob(), torch.tensor([3]), augment=recipe)
         changes = draw(recipe, 1, (24, 36), torch.Generator().manual_seed(0))
-        task.loss(remember, torch.tensor([0]), changes)
+        task.loss(remember, blob(), torch.tensor([0]), changes)
     was = centre(blob())
     moved, kept = (math.dist(centre(x), was) for x in seen)
     assert kept < 0.2 * moved

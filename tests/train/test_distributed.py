@@ -1,7 +1,9 @@
 """Several processes: their shares, their devices, and the losses of one."""
 
 import csv
+import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 from hnets.errors import InputError
-from hnets.train import Recipe, Run, Team, joined, train
+from hnets.train import Recipe, Run, Team, joined, prepare, train
 from hnets.train.recipe import to_toml
 
 TEAM = Team(0, 1, torch.device("cpu"))
@@ -46,14 +48,86 @@ def test_one_process_joins_nobody() -> None:
         assert team.share(5) == slice(0, 5)
 
 
-def test_two_processes_have_the_losses_of_one(tmp_path: Path, tiny: Callable[..., Recipe]) -> None:
+def first_step(recipe: Recipe, team: Team) -> dict[str, torch.Tensor]:
+    """The gradients of the first step and what the validation set says, in a team."""
+    torch.set_num_threads(1)
+    run = Run(recipe, 1)
+    prepare([run], team)
+    learner = run.learner
+    assert learner is not None
+    learner.begin_epoch(0, [1.0] * learner.steps)
+    learner.step()
+    gradients = {n: p.grad for n, p in learner.model.named_parameters() if p.grad is not None}
+    learner.recompute_statistics()
+    errors = run.tasks["val"].evaluate(learner.evaluated)
+    run.close()
+    buffers = {f"buffer {name}": value for name, value in learner.model.named_buffers()}
+    return {**gradients, **buffers, "val": torch.tensor([errors.error, errors.loss])}
+
+
+def member(rank: int, port: int, recipes: list[Recipe], folder: Path) -> None:
+    """One of two processes."""
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    with joined("cpu") as team:
+        torch.save([first_step(recipe, team) for recipe in recipes], folder / f"{rank}.pt")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_two_processes_have_the_gradients_of_one_streamed_or_not(
+    tmp_path: Path, tiny: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The batch of 23 is cut into 11 and 12; batch norm sees all of it."""
-    recipe = tiny(model__name="hnet_mnist", data__size=12, training__epochs=2, augment__rotate=20.0)
+    monkeypatch.setenv("HNETS_CACHE", str(tmp_path / "cache"))
+    options = {"model__name": "hnet_mnist", "data__size": 12, "augment__rotate": 20.0}
+    recipes = [tiny(**options, data__stream=stream) for stream in (False, True)]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    fork = multiprocessing.get_context("fork")
+    two = [fork.Process(target=member, args=(r, port, recipes, tmp_path)) for r in range(2)]
+    for process in two:
+        process.start()
+    for process in two:
+        process.join(120)
+    assert [process.exitcode for process in two] == [0, 0]
+    alone = [first_step(recipe, TEAM) for recipe in recipes]
+    for name, value in alone[0].items():
+        assert torch.equal(value, alone[1][name]), "streamed or not, the bits are the same"
+    for rank in range(2):
+        for one, together in zip(alone, torch.load(tmp_path / f"{rank}.pt"), strict=True):
+            torch.testing.assert_close(together, one, rtol=1e-4, atol=1e-6)
+
+
+MORTAL = """
+import os, signal
+from hnets.cli import main
+from hnets.train import run
+
+save = run.Run.save
+
+def mortal(self, learner):
+    save(self, learner)
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    if first and os.environ["RANK"] == "1" and len(self.history) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+run.Run.save = mortal
+main()
+"""
+
+
+def test_a_job_goes_on_after_one_of_its_processes_is_killed(
+    tmp_path: Path, tiny: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HNETS_CACHE", str(tmp_path / "cache"))
+    recipe = tiny(model__name="hnet_mnist", data__size=12, data__stream=True, augment__rotate=20.0)
     (tmp_path / "mine.toml").write_text(to_toml(recipe))
-    history = train([Run(recipe, 1)], TEAM)[0].history
-    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    (tmp_path / "mortal.py").write_text(MORTAL)
+    history = train([Run(recipe.replace({"data.stream": False}), 1)], TEAM)[0].history
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
     done = subprocess.run(
-        [sys.executable, "-m", *launcher, "-m", "hnets", "train", "mine.toml", "--out", "two"],
+        [sys.executable, "-m", *launcher, "mortal.py", "train", "mine.toml", "--out", "two"],
         cwd=tmp_path,
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
@@ -62,6 +136,9 @@ def test_two_processes_have_the_losses_of_one(tmp_path: Path, tiny: Callable[...
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "exitcode: -9" in done.stderr, "no process was killed"
+    assert "frame #" not in done.stderr
+    assert "Traceback" not in done.stderr
     with (tmp_path / "two/seed-1/log.csv").open() as file:
         losses = [float(row["loss"]) for row in csv.DictReader(file)]
     assert losses == pytest.approx([row["loss"] for row in history], rel=1e-4)

@@ -136,8 +136,12 @@ def test_the_seed_fixes_everything_and_another_seed_changes_it(tiny: Recipes) ->
 
 
 @pytest.mark.parametrize("model", ["hnet_mnist", "hnet_fourier_tiny", "z2cnn"])
-def test_stopped_and_resumed_is_bit_identical(tmp_path: Path, model: str, tiny: Recipes) -> None:
+@pytest.mark.parametrize("stream", [False, True], ids=["in memory", "streamed"])
+def test_stopped_and_resumed_is_bit_identical(
+    tmp_path: Path, model: str, stream: bool, tiny: Recipes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same weights as without the kill, with dropout, running mean and random rotations."""
+    monkeypatch.setenv("HNETS_CACHE", str(tmp_path / "cache"))
     options = {"dropout": 0.3} if model == "z2cnn" else {}
     recipe = tiny(
         model__name=model,
@@ -147,8 +151,10 @@ def test_stopped_and_resumed_is_bit_identical(tmp_path: Path, model: str, tiny: 
         augment__rotate=30.0,
         schedule__name="plateau",
         schedule__patience=1,
+        training__statistics="recomputed",
     )
-    whole, parts = [Run(recipe, 1, tmp_path / name) for name in ("whole", "parts")]
+    whole = Run(recipe, 1, tmp_path / "whole")
+    parts = Run(recipe.replace({"data.stream": stream}), 1, tmp_path / "parts")
     expected = train([whole], TEAM)[0]
 
     class Killed(BaseException):
@@ -175,8 +181,10 @@ def test_stopped_and_resumed_is_bit_identical(tmp_path: Path, model: str, tiny: 
 def test_kill_9_of_a_real_process_costs_nothing_but_time(
     tmp_path: Path, tiny: Recipes, hnets_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor do its processes that decode images, which end later, keep the folder locked."""
     monkeypatch.chdir(tmp_path)
-    recipe = tiny(training__epochs=40)
+    monkeypatch.setenv("HNETS_CACHE", str(tmp_path / "cache"))
+    recipe = tiny(training__epochs=40, data__stream=True)
     Path("mine.toml").write_text(to_toml(recipe))
     command = [sys.executable, "-m", "hnets", "train", "mine.toml", "--out", "run"]
     killed = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -195,7 +203,8 @@ def test_kill_9_of_a_real_process_costs_nothing_but_time(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in that process: sums are rounded by the order of their terms
     resumed = hnets_command("train", "--resume", "--out", "run", "--device", "cpu")
-    expected = train([Run(recipe, 1)], TEAM)[0].model.state_dict()
+    in_memory = Run(recipe.replace({"data.stream": False}), 1)
+    expected = train([in_memory], TEAM)[0].model.state_dict()
     torch.set_num_threads(threads)
     assert resumed.code == 0, resumed.err
     assert "wrote run/result.json" in resumed.out

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from commands import Command
+from hnets.data import Streamed
 from hnets.errors import InputError
 from hnets.train import Recipe, Run, Team, Unwritable, prepare, train
 from hnets.train.recipe import to_toml
@@ -62,6 +63,47 @@ def test_runs_of_one_recipe_share_data_that_are_loaded_once(
     results = train([first, second], TEAM)
     assert {split for one in results for split in one.evaluate()} == {"train", "val", "test"}
     assert loaded == ["train", "val", "test"]
+
+
+def test_sets_that_fill_the_memory_are_streamed_and_a_line_says_so(
+    tiny: Recipes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HNETS_CACHE", str(tmp_path))
+    recipe, lines = tiny(data__workers=1), list[str]()
+    needed = 46 * 28 * 28 * 4
+    for has, stream, streamed in (
+        (4 * needed, "auto", set()),
+        (4 * needed - 4, "auto", {"train"}),
+        (0, "auto", {"train", "val"}),
+        (0, False, set()),
+        (4 * needed, True, {"train", "val"}),
+    ):
+        monkeypatch.setattr("hnets.train.run.memory", lambda _, has=has: has)
+        one = Run(recipe.replace({"data.stream": stream}), 1)
+        lines.clear()
+        prepare([one], TEAM, say=lines.append)
+        assert {split for split, d in one.data.items() if isinstance(d, Streamed)} == streamed
+        assert len(lines) == len(streamed)
+        one.close()
+    monkeypatch.setattr("hnets.train.run.memory", lambda _: 4 * needed - 4)
+    prepare([Run(recipe, 1)], TEAM, say=lines.append)
+    message = "train: 46 images are streamed, as they would take 0.0 GB of the 0.0 GB of cpu"
+    assert lines[-1].endswith(message)
+
+
+def test_a_limit_holds_for_a_stream_too(
+    tiny: Recipes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HNETS_CACHE", str(tmp_path))
+    recipe = tiny(data__stream=True, data__limit=30, training__epochs=1)
+    with pytest.raises(InputError, match=r"data\.limit: expected at most the 46 images"):
+        prepare([Run(recipe.replace({"data.limit": 47}), 1)], TEAM)
+    streamed = train([Run(recipe, 1)], TEAM)[0]
+    memory = train([Run(recipe.replace({"data.stream": False}), 1)], TEAM)[0]
+    assert streamed.history[0]["loss"] == memory.history[0]["loss"]
+    assert streamed.evaluate() == memory.evaluate()
+    with pytest.raises(InputError, match="digits is held in memory; images of a folder can be"):
+        prepare([Run(tiny(data__name="digits", data__stream=True), 1)], TEAM)
 
 
 @pytest.mark.parametrize(

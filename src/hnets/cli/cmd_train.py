@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -41,13 +42,15 @@ def train(
 
     Writes to runs/RECIPE, or the folder of --out: for each seed a checkpoint, log.csv, TensorBoard
     events and the weights; and result.json for all of them. On a GPU all seeds train at once.
-    Several GPUs or machines: torchrun --nproc-per-node 4 -m hnets train RECIPE.
+    Several GPUs or machines: torchrun --nproc-per-node 4 -m hnets train RECIPE; with
+    --max-restarts 3, all go on from the last checkpoint when a process is lost.
     """
     from rich.console import Console
     from rich.table import Column, Table
 
     from hnets import train as engine
 
+    resume = resume or engine.elastic()
     if recipe is None and not resume:
         table = Table(Column("recipe", no_wrap=True), "what it trains", "data")
         for name in engine.shipped_recipes():
@@ -61,9 +64,10 @@ def train(
         raise InputError(f"{SVM} is fitted by hnets reproduce table1 --train --rows {SVM}")
     runs, folder = engine.begin(recipe, changes or [], seeds, out, resume)
     with engine.joined(device) as team:
-        engine.prepare(runs, team, resume)
-        make_folder(folder)
         console = Console(quiet=not team.leads)
+        say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        engine.prepare(runs, team, resume, say=say)
+        make_folder(folder)
         if team.leads:
             engine.remember(runs, folder)
         try:
@@ -71,7 +75,7 @@ def train(
                 results = engine.train(runs, team, watch=watch)
         except KeyboardInterrupt:
             go_on = f"to go on from the last checkpoint: hnets train --resume --out {folder}"
-            console.print(go_on, markup=False, highlight=False, soft_wrap=True)
+            say(go_on)
             raise
         summary = engine.report(results, team, folder)["summary"]
     for split, errors in summary.items():

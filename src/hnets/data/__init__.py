@@ -20,12 +20,15 @@ from typing import Any
 from hnets.data import mnist, rotmnist, sklearn_digits
 from hnets.data.bsds import load_edges
 from hnets.data.dataset import Arrays, Dataset, EdgeSet, Sizes, check_split, from_arrays
-from hnets.data.image_folder import read_folder
+from hnets.data.image_folder import list_folder
+from hnets.data.shards import is_sharded, list_shards
+from hnets.data.streamed import Streamed
 from hnets.errors import InputError, suggest
 
-__all__ = ["Dataset", "EdgeSet", "available", "load"]
+__all__ = ["Dataset", "EdgeSet", "Streamed", "available", "load", "stream"]
 
 _BSDS500 = "bsds500"
+_LARGEST = 4096  # pixels along a side: more of them only fill the memory
 
 
 _DIGITS: dict[str, tuple[Callable[[str | os.PathLike[str] | None], Arrays], Sizes]] = {
@@ -62,7 +65,8 @@ def load(
 
     Instead of a name, give the path of a folder with one sub-folder of images per class (within
     ``train``, ``val`` and ``test`` to choose the splits yourself). Its images become ``size`` ×
-    ``size``, by default 28, grey or with three ``channels``.
+    ``size``, by default 28, grey or with three ``channels``. Files that are not images are left
+    out, with one warning.
 
     >>> load("digits", "val")
     Dataset('digits', 'val': 297 images of 1×28×28, 10 classes)
@@ -79,8 +83,36 @@ def load(
             return load_edges(split, root)
         arrays, sizes = _DIGITS[str(name)]
         return from_arrays(arrays(root), sizes, mnist.CLASSES, str(name), split)
-    path = Path(name).expanduser()
-    if isinstance(name, os.PathLike) or {"/", os.sep} & set(name) or os.path.isdir(path):
-        chosen = {"size": size, "channels": channels}
-        return read_folder(path, split, **{k: v for k, v in chosen.items() if v is not None})
-    raise InputError(f"there is no data set or folder {name!r}{suggest(name, available())}")
+    return stream(name, split, size=size, channels=channels).read()
+
+
+def stream(
+    name: str | os.PathLike[str],
+    split: str = "train",
+    *,
+    size: int | None = None,
+    channels: int | None = None,
+) -> Streamed:
+    """One split of a folder, as `load` takes it, whose images are read when they are needed.
+
+    Instead of folders of classes it may hold tar files in the layout of webdataset: images with
+    the number of the class beside each, ``0001.jpg`` and ``0001.cls``.
+    """
+    check_split(split)
+    size, channels = 28 if size is None else size, 1 if channels is None else channels
+    folder = Path(name).expanduser()
+    if name in available():
+        raise InputError(f"{name} is held in memory; images of a folder can be streamed")
+    path_like = isinstance(name, os.PathLike) or bool({"/", os.sep} & set(name))
+    if not path_like and not os.path.isdir(folder):
+        raise InputError(
+            f"there is no data set or folder {name!r}{suggest(str(name), available())}"
+        )
+    if channels not in (1, 3):
+        raise InputError(f"images have 1 channel (grey) or 3 (colour), got channels={channels}")
+    if not 1 <= size <= _LARGEST:
+        raise InputError(f"images become 1 to {_LARGEST:,} pixels wide, got size={size}")
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}; give one with a sub-folder for each class")
+    listing = (list_shards if is_sharded(folder) else list_folder)(folder, split.split("+"))
+    return Streamed.of(listing, split, size, channels)

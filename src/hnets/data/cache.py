@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
+import shutil
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,8 @@ from hnets.files import replacing
 
 log = logging.getLogger(__name__)
 
+_LENGTH = 32  # bytes of a SHA-256
+_MARGIN = 2**30  # bytes that a cache leaves free on its disk
 _in_memory: dict[tuple[Path, str], Arrays] = {}
 
 
@@ -92,3 +97,87 @@ def _read(path: Path, source: str) -> Arrays | None:
         log.info("%s is damaged or out of date and is made again", path)
         return None
     return images, labels
+
+
+class PixelCache:
+    """Decoded images of one set, in a file of the cache, each with the SHA-256 of its pixels.
+
+    Any number of processes read and write it at the same time, and may be killed: an image is in it
+    once its pixels have their checksum. Where there is no room for the pixels, checksums alone are
+    kept, and where nothing can be written, nothing.
+
+    Args:
+        name: of the set.
+        source: what the images are made from; those from another source are removed.
+        count: how many images there are.
+        size: bytes of each.
+    """
+
+    def __init__(self, name: str, source: str, count: int, size: int) -> None:
+        self.arguments = name, source, count, size
+        folder = cache_folder() / "pixels"
+        path = folder / f"{name}-{source[:16]}"
+        self._checksums = self._pixels = -1  # file descriptors
+        if not hasattr(os, "pread"):
+            return
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for old in folder.glob(f"{name}-*"):
+                if old.stem != path.name:
+                    old.unlink(missing_ok=True)
+            self._checksums = self._open(path.with_suffix(".sha256"), count * _LENGTH)
+            self._pixels = self._open(path.with_suffix(".pixels"), count * size)
+        except OSError as error:
+            log.warning(
+                "%s cannot hold decoded images (%s), so they are decoded for each epoch; set "
+                "HNETS_CACHE to a folder with %.1f GB of room",
+                folder,
+                error.strerror or error,
+                count * size / 1e9,
+            )
+
+    def __reduce__(self) -> tuple[type[PixelCache], tuple[str, str, int, int]]:
+        return PixelCache, self.arguments  # for processes that are not forked
+
+    def _open(self, path: Path, size: int) -> int:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        weakref.finalize(self, os.close, file)
+        facts = os.fstat(file)
+        if facts.st_size != size:
+            os.ftruncate(file, size)
+        if size - 512 * facts.st_blocks > shutil.disk_usage(path.parent).free - _MARGIN:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return file
+
+    def checksums(self) -> NDArray[np.uint8]:
+        """The SHA-256 of each image, ``(count, 32)``; zeros for those that are not known."""
+        _, _, count, _ = self.arguments
+        if self._checksums < 0:
+            return np.zeros((count, _LENGTH), np.uint8)
+        stored = bytearray()
+        while part := os.pread(self._checksums, 2**24, len(stored)):
+            stored += part
+        return np.frombuffer(stored, np.uint8).reshape(count, _LENGTH)
+
+    def read(self, row: int) -> bytes | None:
+        """The pixels of an image, if they are there."""
+        size = self.arguments[3]
+        if self._pixels < 0:
+            return None
+        seal = os.pread(self._checksums, _LENGTH, row * _LENGTH)
+        pixels = os.pread(self._pixels, size, row * size) if any(seal) else b""
+        return pixels if seal == hashlib.sha256(pixels).digest() else None
+
+    def write(self, row: int, pixels: bytes) -> bytes:
+        """Store the pixels of an image, as far as there is room; their SHA-256."""
+        seal = hashlib.sha256(pixels).digest()
+        try:
+            if self._pixels >= 0 and os.pwrite(self._pixels, pixels, row * len(pixels)) < len(
+                pixels
+            ):
+                return seal
+            if self._checksums >= 0:
+                os.pwrite(self._checksums, seal, row * _LENGTH)
+        except OSError:  # the disk is full by now
+            self._pixels = self._checksums = -1
+        return seal

@@ -28,7 +28,7 @@ Sizes: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class _Examples:
+class Examples:
     """Tensors with one entry per image."""
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -66,7 +66,7 @@ class _Examples:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset(_Examples):
+class Dataset(Examples):
     """Images and labels, with the names of the classes.
 
     >>> data = Dataset(torch.rand(5, 1, 28, 28), torch.arange(5) % 2, ("cat", "dog"), "pets", "val")
@@ -96,7 +96,7 @@ class Dataset(_Examples):
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeSet(_Examples):
+class EdgeSet(Examples):
     """Photographs of one size, and how many people drew an edge at each pixel.
 
     Photographs in portrait format are transposed, and their edges with them.

@@ -1,6 +1,6 @@
 """Training: recipes, one loop, checkpoints and results."""
 
-from hnets.train.distributed import Team, joined
+from hnets.train.distributed import Team, elastic, joined
 from hnets.train.loop import train
 from hnets.train.progress import watching
 from hnets.train.recipe import Recipe, read_recipe, shipped_recipes
@@ -16,6 +16,7 @@ __all__ = [
     "Unwritable",
     "Watch",
     "begin",
+    "elastic",
     "joined",
     "mean_and_spread",
     "prepare",

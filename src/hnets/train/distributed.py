@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
 
 from hnets import nn as hnn
 from hnets.devices import usable
-from hnets.errors import InputError
+from hnets.errors import InputError, reason
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,8 @@ class Team:
     rank: int
     size: int
     device: torch.device
+    local: int = 1
+    """How many of them are on this machine."""
 
     @property
     def leads(self) -> bool:
@@ -43,6 +48,17 @@ class Team:
         for tensor, part in zip(tensors, parts, strict=True):
             tensor.copy_(part.view_as(tensor))
 
+    def follow(self, facts: list[Any], tensors: Iterable[Tensor]) -> None:
+        """Replace facts and tensors by those of the process that leads, which alone reads files."""
+        if self.size == 1:
+            return
+        distributed.broadcast_object_list(facts, device=self.device)
+        for tensor in tensors:
+            distributed.broadcast(tensor, 0)
+
+
+ALONE = Team(0, 1, torch.device("cpu"))
+
 
 @contextmanager
 def joined(device: str | None = None) -> Iterator[Team]:
@@ -58,11 +74,45 @@ def joined(device: str | None = None) -> Iterator[Team]:
     if size == 1:
         yield Team(0, 1, place)
         return
-    distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    backend = "nccl" if place.type == "cuda" else "gloo"
+    store = _meet(rank) if "TORCHELASTIC_RUN_ID" in os.environ else None
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
     try:
-        yield Team(rank, size, place)
+        yield Team(rank, size, place, _number("LOCAL_WORLD_SIZE", 1))
+    except RuntimeError as error:
+        if not isinstance(error, distributed.DistError) and "gloo" not in str(error):
+            raise
+        message = f"another process of this training ended ({reason(error)}); see what it says"
+        raise InputError(message) from None
     finally:
         distributed.destroy_process_group()
+
+
+def _meet(rank: int) -> Any:
+    """A store of this attempt alone: torchrun's own still holds the addresses of the last one."""
+    from torch.distributed import (  # type: ignore[attr-defined]  # public, but not marked so
+        TCPStore,
+        rendezvous,
+    )
+
+    shared, _, _ = next(rendezvous("env://"))
+    host, port = os.environ["MASTER_ADDR"], "hnets/port"
+    if rank == 0:
+        store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
+        shared.set(port, str(store.port))
+        return store
+    while True:
+        number = int(shared.get(port))
+        try:
+            socket.create_connection((host, number), timeout=60).close()
+            return TCPStore(host, number)
+        except OSError:  # it is of the last attempt, whose processes have ended
+            time.sleep(0.1)
+
+
+def elastic() -> bool:
+    """Whether ``torchrun --max-restarts`` starts all processes again when one of them is lost."""
+    return _number("TORCHELASTIC_MAX_RESTARTS", 0) > 0
 
 
 def _number(variable: str, otherwise: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
+from hnets.data import Streamed
 from hnets.train import checkpoint
 from hnets.train.checkpoint import Row
 from hnets.train.distributed import Team
@@ -29,7 +30,8 @@ def train(
     Runs that are not prepared yet are prepared here, from their checkpoints if they are to resume.
     """
     prepare([run for run in runs if run.learner is None], team, resume)
-    together = team.device.type == "cuda" and team.size == 1
+    streamed = any(isinstance(task.images, Streamed) for run in runs for task in run.tasks.values())
+    together = team.device.type == "cuda" and team.size == 1 and not streamed
     groups = [list(runs)] if together else [[run] for run in runs]
     results, diverged = list[Result](), dict[Run, str]()
     try:
@@ -98,6 +100,8 @@ def _end_epoch(run: Run, learner: Learner, fraction: float, began: float) -> str
         "rate": fraction * recipe.optimiser.rate,
         "loss": sum(losses) / len(losses),
     }
+    if isinstance(learner.task.images, Streamed):
+        row["seconds_waiting"] = round(learner.waited, 3)
     spent = time.monotonic() - began
     if epoch == recipe.training.epochs and recipe.training.statistics == "recomputed":
         learner.recompute_statistics()

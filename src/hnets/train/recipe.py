@@ -83,6 +83,11 @@ class Data(Section):
     """Side to which images of a folder are resized; 0 is the default of `hnets.data.load`."""
     channels: int = 0
     """1 for grey and 3 for colour images of a folder; 0 is the default of `hnets.data.load`."""
+    stream: bool | Literal["auto"] = "auto"
+    """Whether images of a folder stay in their files until they are needed; ``auto``: if they take
+    more than a quarter of the memory. The weights do not depend on it."""
+    workers: Count = 0
+    """Processes that decode such images; 0 is one less than there are cores, at most 16."""
 
 
 @dataclass(frozen=True)
@@ -297,6 +302,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         choices = typing.get_args(hint)
         near = suggest(str(value), choices)
         expect(value in choices, where, f"one of {', '.join(choices)}", value, near)
+    elif hint == bool | Literal["auto"]:
+        met = isinstance(value, bool) or value == "auto"
+        expect(met, where, "true, false or auto", value)
     elif hint is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         expect(number and math.isfinite(value), where, "a number", value)

@@ -140,7 +140,8 @@ def commit() -> str:
     """
 
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        # Without a lock, which a kill in this moment would leave in the repository.
+        command = ["git", "--no-optional-locks", "-C", str(Path(__file__).parent), *arguments]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 

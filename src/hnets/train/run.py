@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
+import logging
+import math
 import os
 import shutil
 import sys
@@ -12,34 +15,45 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import torch
 from torch import nn
 
 from hnets import data
-from hnets.data import Dataset, EdgeSet
+from hnets.data import Dataset, EdgeSet, Streamed
+from hnets.devices import memory
 from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.models import create_model
 from hnets.train import checkpoint
 from hnets.train.checkpoint import CheckpointError, Row
-from hnets.train.distributed import Team
+from hnets.train.distributed import ALONE, Team
 from hnets.train.progress import Log
 from hnets.train.recipe import Data, Recipe, expect, first_difference, read_recipe
 from hnets.train.step import Learner
-from hnets.train.task import Classification, EdgeDetection, Task, edge_network
+from hnets.train.task import Classification, EdgeDetection, Task, edge_network, look_up
 
+_locks = set[IO[str]]()
 if sys.platform != "win32":
     import fcntl
+
+    # A process that decodes images may outlive a training that is killed, for seconds.
+    os.register_at_fork(after_in_child=lambda: [lock.close() for lock in _locks])
+
+log = logging.getLogger(__name__)
 
 RUNS, RESULT = Path("runs"), "result.json"
 FILE = "run.json"
 """In the folder of the seeds of a recipe: what `hnets train --resume` needs to go on."""
-FREE = ("title", "data.test", "training.save_every", "evaluation.views", "search")
+FREE = (
+    "title", "data.test", "data.stream", "data.workers", "training.save_every", "evaluation.views",
+    "search",
+)  # fmt: skip
 """Keys of a recipe that may change while it trains, as they do not change the weights."""
 
-Loaded = dict[tuple[Data, str], tuple[Dataset | EdgeSet, Dataset | EdgeSet]]
+Examples = Dataset | EdgeSet | Streamed
+Loaded = dict[tuple[Data, str], tuple[Examples, Examples]]
 """Splits as they were loaded, and on the device."""
 
 
@@ -75,7 +89,7 @@ class Run:
     """One row per epoch that has ended."""
     seconds: float = field(default=0.0, init=False)
     """Time spent on them."""
-    data: dict[str, Dataset | EdgeSet] = field(default_factory=dict, init=False, repr=False)
+    data: dict[str, Examples] = field(default_factory=dict, init=False, repr=False)
     tasks: dict[str, Task] = field(default_factory=dict, init=False, repr=False)
     """By split: what is learned from it, on the device."""
     learner: Learner | None = field(default=None, init=False, repr=False)
@@ -97,6 +111,7 @@ class Run:
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / ".lock").open("w")
+            _locks.add(self._lock)
             if sys.platform != "win32":
                 try:  # the system releases it when the process ends, however it ends
                     fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,7 +131,10 @@ class Run:
     def close(self) -> None:
         """Let others write to the folder, and let go of the network that learned."""
         if self._lock is not None:
+            _locks.discard(self._lock)
             self._lock.close()
+        if self.learner is not None:
+            self.learner.close()
         self.learner = self._lock = self._log = None
 
     def save(self, learner: Learner) -> None:
@@ -234,12 +252,17 @@ def _newest(folder: Path) -> Path:
 
 
 def prepare(
-    runs: Sequence[Run], team: Team, resume: bool = False, loaded: Loaded | None = None
+    runs: Sequence[Run],
+    team: Team,
+    resume: bool = False,
+    loaded: Loaded | None = None,
+    say: Callable[[str], None] = log.info,
 ) -> None:
     """Load the data of runs and build their networks; whatever does not fit is an `InputError`.
 
     Runs share what they have in common, with one another and with what is ``loaded`` already. To
-    resume is to go on from the checkpoints in the folders.
+    resume is to go on from the checkpoints in the folders. ``say`` takes a line on every split that
+    is streamed.
     """
     loaded = {} if loaded is None else loaded
     prepared = dict[int, Run]()
@@ -250,13 +273,13 @@ def prepare(
             wanted = dict.fromkeys((recipe.data.train, recipe.data.val, recipe.data.test))
             for split in filter(None, wanted):
                 if (recipe.data, split) not in loaded:
-                    dataset = load(recipe.data, split)
+                    dataset = load(recipe.data, split, team, say)
                     loaded[recipe.data, split] = dataset, dataset.to(team.device)
                 run.data[split], on_device = loaded[recipe.data, split]
                 run.tasks[split] = (
                     EdgeDetection.of(recipe, on_device)
                     if isinstance(on_device, EdgeSet)
-                    else Classification.of(recipe, on_device)
+                    else Classification.of(recipe, on_device, team)
                 )
         run.data, run.tasks = first.data, first.tasks
         task, batch = run.tasks[recipe.data.train], recipe.training.batch
@@ -267,19 +290,49 @@ def prepare(
             _try(learner.model, task, recipe)
         run.history, run.seconds = [], 0.0
         if resume:
-            run.restore(learner)
+            if team.leads:
+                run.restore(learner)
+            facts: list[Any] = [run.history, run.seconds]
+            team.follow(facts, learner.state().values())
+            run.history, run.seconds = facts
         run.learner = learner
 
 
-def load(recipe: Data, split: str) -> Dataset | EdgeSet:
+def load(
+    recipe: Data, split: str, team: Team = ALONE, say: Callable[[str], None] = log.info
+) -> Examples:
     """A split of a recipe's data; of the training split, as many images as its limit says."""
     size, channels = recipe.size or None, recipe.channels or None
-    dataset: Dataset | EdgeSet = data.load(recipe.name, split, size=size, channels=channels)
+    dataset: Examples | None = None
+    if recipe.stream is True or (recipe.stream == "auto" and recipe.name not in data.available()):
+        streamed = data.stream(recipe.name, split, size=size, channels=channels)
+        if why := "data.stream is true" if recipe.stream is True else _too_large(streamed, team):
+            say(f"{recipe.name} {split}: {len(streamed):,} images are streamed, as {why}")
+            dataset = _check(dataclasses.replace(streamed, workers=recipe.workers), team)
+    if dataset is None:
+        dataset = data.load(recipe.name, split, size=size, channels=channels)
     if split == recipe.train and recipe.limit:
         most = f"at most the {len(dataset)} images of {recipe.name} {split}"
         expect(recipe.limit <= len(dataset), "data.limit", most, recipe.limit)
         dataset = dataset.subset(recipe.limit)
     return dataset
+
+
+def _too_large(images: Streamed, team: Team) -> str:
+    """Why images are not held in memory, or nothing if they are."""
+    needed = 4 * math.prod(images.shape)
+    for device, share in ((torch.device("cpu"), team.local), (team.device, 1)):
+        has = memory(device) // share
+        if needed > has / 4:
+            return f"they would take {needed / 1e9:.1f} GB of the {has / 1e9:.1f} GB of {device}"
+    return ""
+
+
+def _check(images: Streamed, team: Team) -> Streamed:
+    """The images that can be read; each process looks at its share of them."""
+    sums = images.check(team.share(len(images))).to(team.device)
+    team.add([sums])
+    return images.checked(sums.cpu(), warn=team.leads)
 
 
 def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
@@ -300,7 +353,8 @@ def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
 @torch.no_grad()
 def _try(model: nn.Module, task: Task, recipe: Recipe) -> None:
     """Show a copy of a network the first images, two at most, as it will see them in training."""
-    images = next(iter(task.inputs()))[: min(2, recipe.training.batch)]
+    count = torch.arange(min(2, recipe.training.batch))
+    images = next(look_up(task.images, [count], task.labels.device))
     try:
         copy.deepcopy(model).train()(images)
     except (RuntimeError, ValueError) as error:

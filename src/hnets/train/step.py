@@ -2,26 +2,33 @@
 
 All of a step happens on the device. The order of the images, their random changes and the
 learning rates of a whole epoch are put there before it, and a counter on the device says which of
-them are next; so a step needs nothing from the host, and on a GPU becomes one CUDA graph.
+them are next; so a step needs nothing from the host, and on a GPU becomes one CUDA graph. Of a set
+that is streamed, the images of each step are copied to the same place before it.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from hnets.data import Streamed
 from hnets.train.augment import draw
-from hnets.train.distributed import Team, synchronise
+from hnets.train.distributed import ALONE, Team, synchronise
 from hnets.train.recipe import Recipe
 from hnets.train.task import Task
 
 WARM_UP = 3
 """Steps before a capture, for what allocates on its first calls."""
+QUEUED = 2
+"""Steps of a stream that a GPU has in front of it while the next batch is awaited."""
 
 
 class Learner:
@@ -38,6 +45,15 @@ class Learner:
         self._order = torch.zeros(self.steps * batch, dtype=torch.long, device=device)
         self._rates = torch.zeros(self.steps, device=device)
         self._losses = torch.zeros(self.steps, device=device)
+        self._images: Tensor | None = None
+        if isinstance(task.images, Streamed):  # one batch, or this process's share of it
+            form = (len(self._share), *task.images.shape[1:])
+            self._images = torch.zeros(form, dtype=torch.uint8, device=device)
+        self._stream: Iterator[Tensor] = iter(())
+        self._next_epoch = -1
+        self._running = deque[torch.cuda.Event]()
+        self.waited = 0.0
+        """Seconds that the steps of an epoch have waited for images."""
         self._changes = self._draw(torch.Generator())
         if self._changes is not None:
             self._changes = self._changes.to(device)
@@ -57,11 +73,11 @@ class Learner:
 
     def begin_epoch(self, epoch: int, rates: list[float]) -> None:
         """Put the order, the random changes and the rates of an epoch on the device."""
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + epoch)
-        count, needed = len(self.task), len(self._order)
-        order = torch.randperm(count, generator=generator)
-        # The last batch is filled up from the front: every image is seen, all batches are full.
-        self._order.copy_(order.repeat(math.ceil(needed / count))[:needed])
+        order, generator = self._shuffled(epoch)
+        self._order.copy_(order)
+        if isinstance(self.task.images, Streamed) and epoch != self._next_epoch:
+            self._stream = self.task.images.batches(self._shares(epoch), len(self._share))
+        self._next_epoch, self.waited = epoch + 1, 0.0
         changes = self._draw(generator)
         if self._changes is not None and changes is not None:
             self._changes.copy_(changes)
@@ -71,17 +87,49 @@ class Learner:
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream())
 
+    def _shuffled(self, epoch: int) -> tuple[Tensor, torch.Generator]:
+        """The order of the images in an epoch, and where its other random numbers come from."""
+        generator = torch.Generator().manual_seed(1_000_003 * self.seed + epoch)
+        count, needed = len(self.task), self.steps * self.recipe.training.batch
+        order = torch.randperm(count, generator=generator)
+        # The last batch is filled up from the front: every image is seen, all batches are full.
+        return order.repeat(math.ceil(needed / count))[:needed], generator
+
+    def _shares(self, epoch: int) -> Iterator[Tensor]:
+        """What this process sees in each step from an epoch on, to be read in advance."""
+        batch = self.recipe.training.batch
+        for number in range(epoch, max(epoch + 1, self.recipe.training.epochs)):
+            for rows in self._shuffled(number)[0].split(batch):
+                yield rows[self.team.share(batch)]
+
     def _draw(self, generator: torch.Generator) -> Tensor | None:
         height, width = self.task.images.shape[-2:]
         return draw(self.task.augment, len(self.task), (height, width), generator)
 
     def step(self) -> None:
         """One batch: on a GPU a replay of the captured step, elsewhere the step itself."""
-        if self._graph is not None:
-            with torch.cuda.stream(self.stream):
+        with torch.cuda.stream(self.stream) if self._graph is not None else nullcontext():
+            if self._images is not None:
+                self._receive(self._images)
+            if self._graph is not None:
                 self._graph.replay()
-        else:
-            self._step()
+            else:
+                self._step()
+            if self._images is not None and self.stream is not None:
+                self._running.append(torch.cuda.current_stream().record_event())
+
+    def _receive(self, images: Tensor) -> None:
+        """Copy the next batch of a stream to the device, while it computes the steps before."""
+        if len(self._running) == QUEUED:  # or batches would wait in memory, more and more of them
+            self._running.popleft().synchronize()
+        began = time.perf_counter()
+        batch = next(self._stream)
+        self.waited += time.perf_counter() - began
+        images.copy_(batch, non_blocking=True)
+
+    def close(self) -> None:
+        """End the processes that read images."""
+        self._stream = iter(())
 
     def end_epoch(self) -> list[float]:
         """Wait for the epoch's last step; the mean loss of each of its batches."""
@@ -127,13 +175,18 @@ class Learner:
     def recompute_statistics(self) -> None:
         """Replace the statistics of the evaluated network by those of all training images."""
         with self.autocast():
-            recompute_statistics(self.evaluated, self.task.inputs())
+            recompute_statistics(self.evaluated, self.task.inputs(), self.team)
 
     def _step(self) -> None:
         self.optimiser.zero_grad()
         rows = self._order.index_select(0, self._index * self.recipe.training.batch + self._share)
+        if isinstance(self.task.images, Tensor):
+            images = self.task.images.index_select(0, rows)
+        else:
+            assert self._images is not None
+            images = self._images
         with self.autocast():
-            loss = self.task.loss(self.model, rows, self._changes)
+            loss = self.task.loss(self.model, images, rows, self._changes)
         loss = loss / self.recipe.training.batch
         loss.backward()
         total = loss.detach()
@@ -195,23 +248,25 @@ class Learner:
 
 
 @torch.no_grad()
-def recompute_statistics(model: nn.Module, inputs: Iterable[Tensor]) -> None:
-    """Replace the running means of all batch norms by those over the inputs.
+def recompute_statistics(model: nn.Module, inputs: Iterable[Tensor], team: Team = ALONE) -> None:
+    """Replace the running means of all batch norms by those over the inputs, of a whole team.
 
     Running means lag behind weights that still move, were taken of augmented images, and for a mean
     of weights they belong to no network at all.
     """
     was_training = {part: part.training for part in model.modules()}
     norms: list[Any] = [part for part in model.modules() if "running_mean" in part._buffers]
-    momenta, seen = [part.momentum for part in norms], 0
+    momenta, seen = [part.momentum for part in norms], 0.0
     model.eval()  # so that nothing is dropped
     try:
         for norm in norms:
             norm.train()
         for batch in inputs:
-            seen += len(batch)
+            count = torch.tensor([float(len(batch))], device=batch.device)
+            team.add([count])
+            seen += count.item()
             for norm in norms:
-                norm.momentum = len(batch) / seen
+                norm.momentum = count.item() / seen
             model(batch)
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):

@@ -9,7 +9,7 @@ paper's sparsity regulariser.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hnets.data import Dataset, EdgeSet
+from hnets.data import Dataset, EdgeSet, Streamed
 from hnets.errors import InputError
 from hnets.functional import rotate_pixels
 from hnets.models._hdsn import EdgeNetwork
 from hnets.train.augment import augment, move, tone
+from hnets.train.distributed import ALONE, Team
 from hnets.train.recipe import Augment, Edges, Recipe
 
 PORTION = 1000 * 28 * 28
@@ -46,22 +47,25 @@ class Errors:
 
 @dataclass(frozen=True)
 class Classification:
-    """Images and labels, all on the device."""
+    """Images and labels, all on the device, but for images that are streamed."""
 
-    images: Tensor
+    images: Tensor | Streamed
     labels: Tensor
     classes: int = 10
     label_smoothing: float = 0.0
     augment: Augment = field(default_factory=Augment)
     half: bool = False
     """Whether a GPU evaluates in bfloat16, as it trains."""
+    team: Team = ALONE
+    """The processes that share the evaluation."""
 
     @classmethod
-    def of(cls, recipe: Recipe, data: Dataset) -> Classification:
+    def of(cls, recipe: Recipe, data: Dataset | Streamed, team: Team = ALONE) -> Classification:
         """What a recipe learns from a data set."""
         classes, smoothing = len(data.classes), recipe.training.label_smoothing
-        half = recipe.training.precision == "bfloat16" and data.images.is_cuda
-        return cls(data.images, data.labels, classes, smoothing, recipe.augment, half)
+        half = recipe.training.precision == "bfloat16" and data.labels.is_cuda
+        images = data if isinstance(data, Streamed) else data.images
+        return cls(images, data.labels, classes, smoothing, recipe.augment, half, team)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -71,9 +75,11 @@ class Classification:
         """The channels of the images, and the number of classes."""
         return {"in_chans": self.images.shape[1], "num_classes": self.classes}
 
-    def loss(self, model: nn.Module, rows: Tensor, changes: Tensor | None) -> Tensor:
-        """The sum of the cross-entropies of some of the images."""
-        images = self.images.index_select(0, rows)
+    def loss(
+        self, model: nn.Module, images: Tensor, rows: Tensor, changes: Tensor | None
+    ) -> Tensor:
+        """The sum of the cross-entropies of the images in some rows."""
+        images = values(images)
         if changes is not None:
             changed = changes.index_select(0, rows)
             images = augment(images, changed, self.augment.keep_centre)
@@ -86,13 +92,15 @@ class Classification:
         )
 
     def inputs(self) -> Iterator[Tensor]:
-        """The images, a portion at a time."""
-        yield from shuffled(self.images, _portion(self.images))
+        """The images, a portion at a time: of each, this process's share."""
+        portions = shuffled(len(self), _portion(self.images))
+        own = [rows[self.team.share(len(rows))] for rows in portions]
+        yield from look_up(self.images, own, self.labels.device)
 
     def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
         """The share of wrong predictions, in percent, and the mean cross-entropy."""
-        with torch.autocast(self.images.device.type, torch.bfloat16, enabled=self.half):
-            return errors(model, self.images, self.labels, views)
+        with torch.autocast(self.labels.device.type, torch.bfloat16, enabled=self.half):
+            return errors(model, self.images, self.labels, views, self.team)
 
 
 @dataclass(frozen=True)
@@ -124,9 +132,11 @@ class EdgeDetection:
         """None: the networks take any image."""
         return {}
 
-    def loss(self, model: nn.Module, rows: Tensor, changes: Tensor | None) -> Tensor:
-        """The sum of the losses of some of the photographs."""
-        images = self.images.index_select(0, rows).float() / 255
+    def loss(
+        self, model: nn.Module, images: Tensor, rows: Tensor, changes: Tensor | None
+    ) -> Tensor:
+        """The sum of the losses of the photographs in some rows."""
+        images = values(images)
         labels = self.labels.index_select(0, rows).float()
         if changes is not None:
             own = changes.index_select(0, rows)
@@ -139,8 +149,7 @@ class EdgeDetection:
 
     def inputs(self) -> Iterator[Tensor]:
         """The photographs, a portion at a time."""
-        for images in shuffled(self.images, PHOTOS):
-            yield images.float() / 255
+        yield from look_up(self.images, shuffled(len(self), PHOTOS), self.images.device)
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, views: int = 1) -> Errors:
@@ -151,7 +160,7 @@ class EdgeDetection:
         for images, labels in zip(
             self.images.split(PHOTOS), self.labels.split(PHOTOS), strict=True
         ):
-            logits = edge_network(model).logits(images.float() / 255).float()
+            logits = edge_network(model).logits(values(images)).float()
             loss += edge_loss(logits, labels.float(), self.rules).sum()
             outputs.append(logits[:, -1:].sigmoid())
         model.train(before)
@@ -164,39 +173,70 @@ Task = Classification | EdgeDetection
 
 
 @torch.no_grad()
-def errors(model: nn.Module, images: Tensor, labels: Tensor, views: int = 1) -> Errors:
+def errors(
+    model: nn.Module,
+    images: Tensor | Streamed,
+    labels: Tensor,
+    views: int = 1,
+    team: Team = ALONE,
+) -> Errors:
     """Classify images in evaluation mode, each by the mean of its log-probabilities over views.
 
     Views are copies rotated by equal parts of 90°, the first by none: to an equivariant network,
-    rotations by multiples of 90° give nothing new.
+    rotations by multiples of 90° give nothing new. Each process of a team classifies its share.
     """
     before = model.training
     model.eval()
     wrong, loss = torch.zeros((), device=labels.device), torch.zeros((), device=labels.device)
-    portion = _portion(images)
-    for x, y in zip(images.split(portion), labels.split(portion), strict=True):
+    shares = (
+        rows[team.share(len(rows))] for rows in torch.arange(len(labels)).split(_portion(images))
+    )
+    portions = [rows for rows in shares if len(rows)]
+    for x, rows in zip(look_up(images, portions, labels.device), portions, strict=True):
+        y = labels[rows.to(labels.device)]
         angles = [math.pi / 2 * view / views for view in range(1, views)]
         with torch.autocast(x.device.type, enabled=False):  # 8 bits cannot address pixels
             seen = [x, *(rotate_pixels(x, angle).clamp(0, 1) for angle in angles)]
         mean = torch.stack([model(view).float().log_softmax(1) for view in seen]).mean(0)
         wrong += (mean.argmax(1) != y).sum()
         loss += F.cross_entropy(mean, y, reduction="sum")
+    team.add([wrong, loss])
     model.train(before)
     return Errors(100 * float(wrong) / len(labels), float(loss) / len(labels))
 
 
-def _portion(images: Tensor) -> int:
+def _portion(images: Tensor | Streamed) -> int:
     return max(1, PORTION // (images.shape[2] * images.shape[3]))
 
 
-def shuffled(images: Tensor, most: int) -> Iterator[Tensor]:
-    """All images, in portions of nearly equal size, each a random sample of them.
+def values(images: Tensor) -> Tensor:
+    """Images as numbers from 0 to 1.
+
+    >>> values(torch.tensor([0, 51], dtype=torch.uint8))
+    tensor([0.0000, 0.2000])
+    """
+    return images if images.is_floating_point() else images.float() / 255
+
+
+def shuffled(count: int, most: int) -> Sequence[Tensor]:
+    """The places of all images, in portions of nearly equal size, each a random sample of them.
 
     Sets are often sorted by class, and statistics would miss the variance between portions.
     """
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
-    for rows in order.tensor_split(math.ceil(len(images) / most)):
-        yield images[rows.to(images.device)]
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+    return order.tensor_split(math.ceil(count / most))
+
+
+def look_up(
+    images: Tensor | Streamed, portions: Sequence[Tensor], device: torch.device
+) -> Iterator[Tensor]:
+    """The images at the places of each portion, as numbers from 0 to 1 on the device."""
+    if isinstance(images, Tensor):
+        for rows in portions:
+            yield values(images[rows.to(device)])
+    else:
+        for batch in images.batches(portions, max(map(len, portions), default=1)):
+            yield values(batch.to(device, non_blocking=True))
 
 
 def edge_network(model: nn.Module) -> EdgeNetwork:

@@ -1,0 +1,268 @@
+"""Sets of images that stay in their files, and that other processes decode ahead of their use."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from hnets.data.cache import PixelCache
+from hnets.data.dataset import Dataset, Examples, sha256
+from hnets.data.image_file import ImageError, format_names
+from hnets.data.listing import Listing
+from hnets.errors import InputError, reason
+
+log = logging.getLogger(__name__)
+
+WORKERS = 16
+"""Processes that decode images, at most."""
+AHEAD = 4
+"""Batches that each of them prepares in advance, at most."""
+_PORTION = 64  # images that are checked at a time
+_TRIES = 20  # other images that are tried in place of one that cannot be read any more
+
+
+def default_workers() -> int:
+    """One process less than there are cores, shared by the processes that train on this machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    trainings = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return max(1, min(WORKERS, (cores or 1) // trainings - 1))
+
+
+class Files:
+    """The images of a listing, brought to one form: from the cache, or decoded and put there."""
+
+    def __init__(self, listing: Listing, split: str, size: int, channels: int) -> None:
+        self.listing, self.split, self.shape = listing, split, (channels, size, size)
+
+    @cached_property
+    def cache(self) -> PixelCache:
+        """The decoded images of this split and form, on disk."""
+        place = f"{self.listing.folder.absolute()} {self.split} {self.shape}"
+        name = hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()[:16]
+        size = int(np.prod(self.shape))
+        return PixelCache(name, self.listing.digest, len(self.listing), size)
+
+    def image(self, row: int) -> NDArray[np.uint8]:
+        """One image; an `ImageError` if it cannot be read."""
+        pixels = self.cache.read(row)
+        if pixels is not None:
+            return np.frombuffer(pixels, np.uint8).reshape(self.shape)
+        decoded = self.listing.decode(row, self.shape[1], self.shape[0])
+        self.cache.write(row, decoded.tobytes())
+        return decoded
+
+    def __getitem__(self, rows: Sequence[int]) -> tuple[Tensor, str]:
+        """Images as one uint8 tensor, and what is wrong with one of them.
+
+        In place of one that cannot be read comes another of its class; if there is none, nothing.
+        """
+        images = torch.empty(len(rows), *self.shape, dtype=torch.uint8)
+        message = ""
+        for place, row in zip(images.numpy(), rows, strict=True):
+            for one in (row, *self._alike(row)):
+                try:
+                    place[:] = self.image(one)
+                    break
+                except ImageError as error:
+                    message = message or str(error)
+            else:
+                return images[:0], message
+        return images, message
+
+    def _alike(self, row: int) -> Iterator[int]:
+        alike = np.flatnonzero(self.listing.labels == self.listing.labels[row])
+        start = int(np.searchsorted(alike, row)) + 1
+        yield from np.roll(alike, -start)[:_TRIES].tolist()
+
+
+class _Checksums:
+    """The SHA-256 of images, which are decoded for it; zeros for those that cannot be read."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+
+    def __getitem__(self, rows: Sequence[int]) -> tuple[Tensor, str]:
+        sums = np.zeros((len(rows), 32), np.uint8)
+        for place, row in zip(sums, rows, strict=True):
+            try:
+                image = self.files.image(row)
+            except ImageError:
+                continue
+            place[:] = np.frombuffer(hashlib.sha256(image.tobytes()).digest(), np.uint8)
+        return torch.from_numpy(sums), ""
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed(Examples):
+    """Images that stay in their files, with their labels.
+
+    >>> Streamed  # made by hnets.data.stream
+    <class 'hnets.data.streamed.Streamed'>
+    """
+
+    rows: Tensor
+    """(n,), int64: which of the files."""
+    labels: Tensor
+    """(n,), int64: the index of each image's class in `classes`."""
+    checksums: Tensor
+    """(n, 32), uint8: the SHA-256 of each image's pixels; zeros before `check`."""
+    files: Files
+    classes: tuple[str, ...]
+    name: str
+    split: str
+    workers: int = 0
+    """Processes that decode images; 0 is `default_workers`."""
+
+    @classmethod
+    def of(cls, listing: Listing, split: str, size: int, channels: int) -> Self:
+        """All images of a listing, before it is known which of them can be read."""
+        count = len(listing)
+        rows, labels = torch.arange(count), torch.from_numpy(listing.labels)
+        sums = torch.zeros(count, 32, dtype=torch.uint8)
+        files = Files(listing, split, size, channels)
+        return cls(rows, labels, sums, files, listing.classes, listing.folder.name, split)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """That of the tensor that would hold all images."""
+        return (len(self), *self.files.shape)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same set with its labels on a device, for which batches are made."""
+        return replace(self, labels=self.labels.to(device))
+
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 of the checksums of all images, and of their labels."""
+        return sha256([self.checksums.numpy(), self.labels.cpu().numpy()])
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.shape[1:]))
+        count = f"{len(self)} images of {shape}, {len(self.classes)} classes"
+        return f"Streamed({self.name!r}, {self.split!r}: {count})"
+
+    def check(self, part: slice) -> Tensor:
+        """The SHA-256 of each image in a part of the set, ``(n, 32)``; zeros elsewhere.
+
+        An image that cannot be read has zeros too. Those that the cache does not know are decoded
+        and put there, in the order of the files.
+        """
+        sums = torch.zeros_like(self.checksums)
+        sums[part] = torch.from_numpy(self.files.cache.checksums())[self.rows[part]]
+        unknown = (sums[part] == 0).all(1).nonzero()[:, 0] + (part.start or 0)
+        portions = unknown.split(_PORTION) if len(unknown) else ()
+        orders = (self.rows[places].tolist() for places in portions)
+        decoded = self._load(_Checksums(self.files), orders, _PORTION * 32)
+        for places, batch in zip(portions, decoded, strict=True):
+            sums[places] = batch
+        return sums
+
+    def checked(self, sums: Tensor, warn: bool = True) -> Self:
+        """The images that can be read, given what `check` says of all of them."""
+        good = (sums != 0).any(1)
+        checked = replace(self, checksums=sums).subset(good)
+        left_out = list(self.files.listing.others)
+        _complain(self, checked.labels, left_out, self.rows[~good].tolist(), warn)
+        return checked
+
+    def read(self) -> Dataset:
+        """All images that can be read, in memory."""
+        images, good, left_out = list[NDArray[np.uint8]](), list[int](), list[int]()
+        listing, (channels, size, _) = self.files.listing, self.files.shape
+        for place, row in enumerate(self.rows.tolist()):
+            try:
+                images.append(listing.decode(row, size, channels))
+                good.append(place)
+            except ImageError:
+                left_out.append(row)
+        labels = self.labels[good]
+        _complain(self, labels, list(listing.others), left_out, warn=True)
+        values = np.divide(np.stack(images), 255, dtype=np.float32)
+        return Dataset(torch.from_numpy(values), labels, self.classes, self.name, self.split)
+
+    def batches(self, orders: Iterable[Tensor], most: int) -> Iterator[Tensor]:
+        """Batches of images as uint8, those at the places that each of ``orders`` names.
+
+        Other processes decode them in advance; where the labels are on a GPU, batches lie in
+        memory that it can copy from while it computes. ``most`` is the size of the largest.
+        """
+        size = most * int(np.prod(self.files.shape))
+        yield from self._load(self.files, (self.rows[order].tolist() for order in orders), size)
+
+    def _load(
+        self, source: Files | _Checksums, orders: Iterable[list[int]], size: int
+    ) -> Iterator[Tensor]:
+        """What a source has at each list of rows, in their order; ``size`` is in bytes."""
+        room = shutil.disk_usage("/dev/shm").free // 2 if os.path.isdir("/dev/shm") else 2**30
+        workers = self.workers or default_workers()
+        ahead = max(1, min(AHEAD * workers, room // size))  # batches are handed on in shared memory
+        workers = min(workers, ahead)
+        loader: DataLoader[tuple[Tensor, str]] = DataLoader(
+            source,  # type: ignore[arg-type]  # it needs __getitem__ only
+            sampler=orders,  # lists of rows: each is a batch
+            batch_size=None,
+            num_workers=workers,
+            prefetch_factor=max(1, ahead // workers),
+            pin_memory=self.labels.is_cuda,
+            generator=torch.Generator(),  # so that the random numbers of others stay as they are
+        )
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
+                batches = iter(loader)
+            for batch, message in batches:
+                if message and not len(batch):
+                    raise InputError(f"{message}, nor can other images of its class")
+                if message:
+                    _warn(f"{message}; other images of their class take the place of such files")
+                yield batch
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise InputError(
+                f"a process that decodes images ended ({reason(error)}); if the memory is too "
+                f"small, set data.workers below {workers}"
+            ) from None
+
+
+def _complain(
+    data: Streamed, labels: Tensor, others: Sequence[str], bad: Sequence[int], warn: bool
+) -> None:
+    """Refuse a set without images of each class; warn of the files that are left out."""
+    listing, (channels, size, _) = data.files.listing, data.files.shape
+    left_out = [f"{path} does not have the suffix of an image" for path in others[:1]]
+    if bad and not left_out:
+        try:
+            listing.decode(bad[0], size, channels)
+        except ImageError as error:
+            left_out.append(str(error))
+    why = left_out[0] if left_out else ""
+    if not len(labels):
+        shown = f" ({why})" if why else ""
+        raise InputError(f"{listing.folder} has no images{shown}; give {format_names()} files")
+    if absent := sorted(set(range(len(data.classes))) - set(labels.tolist())):
+        raise InputError(
+            f"{listing.folder} has no image of {data.classes[absent[0]]!r} that can be read for "
+            f"{data.split}; add some, or remove the class"
+        )
+    if warn and why:
+        _warn(f"left out {len(others) + len(bad)} files of {listing.folder}: {why}")
+
+
+@cache
+def _warn(message: str) -> None:
+    """Warn once, though a folder is read for every split and an image in every epoch."""
+    log.warning(message)
