@@ -59,7 +59,7 @@ class ScaledReLU(torch.autograd.Function):
             return *_differentiable((x, scale, shift), again, grads[0]), None, None
         form = backend(ctx.kind.operation, x)
         grad_x, sums = form.backward(grads[0], x, scale, shift, *ctx.layout)
-        grad_scale, grad_shift = sums.sum(0).to(shift.dtype)
+        grad_scale, grad_shift = batch_norm_backend(x, None).add_up(sums, shift)
         return grad_x, None if scale is None else grad_scale, grad_shift, None, None
 
 
@@ -77,16 +77,17 @@ def batch_scaled_relu(
 ) -> Tensor:
     """A nonlinearity with the scale and shift of batch norm, which moves the running statistics."""
     expect_several(x, group)
-    if kind.needs_reference(x):
-        y, mean, var, count = kind.batch_reference(x, weight, bias, *layout, eps, group)
-    else:
-        y, mean, var, count = _BatchScaledReLU.apply(x, weight, bias, kind, layout, eps, group)
-    follow(running_mean, running_var, mean, var, count, momentum)
+    running = (running_mean, running_var)
+    if not kind.needs_reference(x):
+        constants = (kind, layout, eps, group, running, momentum)
+        return _BatchScaledReLU.apply(x, weight, bias, *constants)
+    y, mean, var, count = kind.batch_reference(x, weight, bias, *layout, eps, group)
+    follow(*running, mean, var, count, momentum)
     return y
 
 
 class _BatchScaledReLU(torch.autograd.Function):
-    """A nonlinearity with the scale and shift of batch norm; mean, variance and count as well."""
+    """A nonlinearity with the scale and shift of batch norm; it moves the running statistics."""
 
     @staticmethod
     def forward(
@@ -98,22 +99,24 @@ class _BatchScaledReLU(torch.autograd.Function):
         layout: tuple[Any, ...],
         eps: float,
         group: torch.distributed.ProcessGroup | None,
-    ) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
+        running: tuple[Tensor, Tensor],
+        momentum: float,
+    ) -> Tensor:
         form = backend(kind.operation, x)
         sums, count = over_processes(form.moments(x, *layout), x.numel() // x.shape[1], group)
-        mean, var, scale, shift = batch_norm_backend(x, group).fold(sums, count, weight, bias, eps)
+        mean, var, scale, shift = batch_norm_backend(x, group).fold(
+            sums, count, weight, bias, eps, running, momentum
+        )
         ctx.save_for_backward(x, weight, bias, scale, shift, mean, var)
         ctx.kind, ctx.layout, ctx.group, ctx.count, ctx.eps = kind, layout, group, count, eps
-        y = form.forward(x, scale, shift, *layout)
-        ctx.mark_non_differentiable(mean, var)
-        return y, mean, var, count
+        return form.forward(x, scale, shift, *layout)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, scale, shift, mean, var = ctx.saved_tensors
         if torch.is_grad_enabled():
             again, *_ = ctx.kind.batch_reference(x, weight, bias, *ctx.layout, ctx.eps, ctx.group)
-            return *_differentiable((x, weight, bias), again, grads[0]), None, None, None, None
+            return *_differentiable((x, weight, bias), again, grads[0]), *[None] * 6
         form = backend(ctx.kind.operation, x)
         unfold = batch_norm_backend(x, ctx.group).unfold
         statistics = (ctx.count, scale, mean, var, ctx.eps)
@@ -123,7 +126,7 @@ class _BatchScaledReLU(torch.autograd.Function):
             sums, _ = over_processes(sums, 0, ctx.group)
             _, _, *extra = unfold(sums, *statistics)
         grad_x = form.backward_batch(grads[0], x, scale, shift, extra, intermediate, *ctx.layout)
-        return grad_x, grad_weight, grad_bias, None, None, None, None
+        return grad_x, grad_weight, grad_bias, *[None] * 6
 
 
 class FieldMagnitude(torch.autograd.Function):
@@ -209,14 +212,7 @@ class MeanPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        size, (batch, channels, height, width) = ctx.size, ctx.shape
-        share = grads[0] / size**2
-        rows = share.repeat_interleave(size, dim=3).unsqueeze(3)
-        spread = rows.expand(-1, -1, -1, size, -1).reshape(
-            batch, channels, share.shape[2] * size, share.shape[3] * size
-        )
-        margin = (0, width - spread.shape[3], 0, height - spread.shape[2])
-        return torch.nn.functional.pad(spread, margin) if any(margin) else spread, None
+        return backend("pyramid", grads[0]).mean_pool_backward(grads[0], ctx.shape, ctx.size), None
 
 
 def _differentiable(

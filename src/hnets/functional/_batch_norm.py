@@ -25,12 +25,28 @@ def fold_batch_norm(
     return scale, bias - scale * mean
 
 
+def add_up(sums: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Two sums over all pieces, ``(pieces, 2, fields)``, in the type of ``like``."""
+    first, second = sums.sum(0).to(like.dtype)
+    return first, second
+
+
 def fold(
-    sums: Tensor, count: float | Tensor, weight: Tensor, bias: Tensor, eps: float
+    sums: Tensor,
+    count: float | Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    running: tuple[Tensor, Tensor],
+    momentum: float,
 ) -> tuple[Tensor, ...]:
-    """Mean, variance, scale and shift from the sums Σv and Σv², ``(pieces, 2, fields)``."""
+    """Mean, variance, scale and shift from the sums Σv and Σv², ``(pieces, 2, fields)``.
+
+    The running mean and variance are moved towards those of the batch.
+    """
     mean, square = sums.sum(0) / count
     var = (square - mean * mean).clamp_min_(0)
+    follow(*running, mean, var, count, momentum)
     folded = (mean, var, *fold_batch_norm(mean, var, weight, bias, eps))
     return tuple(value.to(weight.dtype) for value in folded)
 

@@ -64,13 +64,21 @@ class Backend(Protocol[*Layout]):
         """∂x of batch norm; ``extra`` is its c₁ and c₂ per field."""
 
 
+def compiling() -> bool:
+    """Whether `torch.compile` records operations, which may be of our own; exported ones not."""
+    # The function is_exporting is always true where torch 2.11 compiles.
+    return tracing() and not torch.compiler._is_exporting_flag
+
+
 def transformed() -> bool:
     """Whether a graph, a function transform or forward-mode AD asks for plain operations."""
-    return (
-        tracing()
-        or torch._C._are_functorch_transforms_active()
-        or forward_ad._current_level >= 0  # tangents, which no autograd function here has
-    )
+    return tracing() or differentiated()
+
+
+def differentiated() -> bool:
+    """Whether a function transform or forward-mode AD is at work."""
+    # Tangents, which no autograd function here has, make the second.
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 def needs_reference(x: Tensor) -> bool:

@@ -1,7 +1,8 @@
-"""What the Triton forms share: tiles of a map, and batch norm from sums over blocks."""
+"""What the Triton forms share: quick launches, tiles of a map, batch norm from sums over blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,6 +16,35 @@ from hnets.streams import Streams
 TILE = 1024
 """Complex numbers, or pixels, that one program works on."""
 
+_ready: dict[tuple[Any, ...], Callable[..., None]] = {}
+_MOST_READY = 4096
+
+
+def run(kernel: Any, grid: tuple[int, ...], tensors: Sequence[Tensor], *values: Any) -> None:
+    """Launch a kernel with its arguments in order: tensors, numbers, constants.
+
+    Triton looks for the compiled kernel in Python at every launch, by the types, values and
+    alignment of the arguments. That takes longer than a small kernel runs, so from the second
+    launch of a kind on it is looked up here.
+    """
+    pointers, bits = [], 0
+    for tensor in tensors:
+        pointers.append(pointer := tensor.data_ptr())
+        bits |= pointer
+    if bits % 16:  # memory that Triton has to treat with more care than usual
+        kernel[grid](*tensors, *values)
+        return
+    types = [tensor.dtype for tensor in tensors]
+    key = (id(kernel), grid, values, tensors[0].get_device(), *types)
+    if ready := _ready.get(key):
+        ready(*pointers, *values)
+        return
+    compiled = kernel[grid](*tensors, *values)
+    if compiled is not None:  # as it is in Triton's interpreter
+        if len(_ready) == _MOST_READY:  # images of ever new sizes
+            _ready.clear()
+        _ready[key] = compiled[(*grid, 1, 1)[:3]]
+
 
 def memory_format(x: Tensor) -> torch.memory_format:
     """The format in which a tensor is contiguous; torch's default if both are or neither."""
@@ -23,11 +53,12 @@ def memory_format(x: Tensor) -> torch.memory_format:
 
 
 class Launch(NamedTuple):
-    """What a kernel is launched with, besides its tensors."""
+    """What a kernel on a map is launched with, besides its tensors."""
 
     grid: tuple[int, int]
-    sizes: tuple[Any, ...]
-    constants: dict[str, Any]
+    table: Tensor
+    """The channels of every field's real and imaginary part."""
+    values: tuple[Any, ...]
 
 
 def launch(x: Tensor, streams: Streams, magnitude_eps: float, *others: Tensor) -> tuple[Any, ...]:
@@ -59,20 +90,18 @@ def _launch(
         im += [-1] * (len(re) - len(im))
     return Launch(
         (triton.cdiv(positions, TILE // fields), triton.cdiv(streams.fields, fields)),
+        torch.tensor([re, im], dtype=torch.int32, device=device),
         (
-            torch.tensor([re, im], dtype=torch.int32, device=device),
             positions,
             height * width,
             channels,
             streams.fields,
+            last,
+            magnitude_eps,  # a constant: as an argument it would be rounded to float32
+            tl.float64 if dtype == torch.float64 else tl.float32,
+            fields,
+            TILE // fields,
         ),
-        {
-            "LAST": last,
-            "EPS": magnitude_eps,  # a constant: as an argument it would be rounded to float32
-            "REAL": tl.float64 if dtype == torch.float64 else tl.float32,
-            "BLOCK_F": fields,
-            "BLOCK_N": TILE // fields,
-        },
     )
 
 
@@ -100,13 +129,20 @@ def of_field(values, f, fields, REAL: tl.constexpr):
 
 
 def fold(
-    sums: Tensor, count: float, weight: Tensor, bias: Tensor, eps: float
+    sums: Tensor,
+    count: float,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    running: tuple[Tensor, Tensor],
+    momentum: float,
 ) -> tuple[Tensor, ...]:
     """`_batch_norm.fold` for the sums of one process."""
     blocks, _, fields = sums.shape
-    out = weight.new_empty(4, fields)
-    _fold[(triton.cdiv(fields, 16),)](sums, weight, bias, out, blocks, fields, int(count), eps)
-    return out.unbind()
+    outputs = tuple(torch.empty_like(weight) for _ in range(4))
+    values = (blocks, fields, int(count), float(eps), float(momentum))
+    run(_fold, (triton.cdiv(fields, 16),), (sums, weight, bias, *running, *outputs), *values)
+    return outputs
 
 
 def unfold(
@@ -114,10 +150,18 @@ def unfold(
 ) -> tuple[Tensor, ...]:
     """`_batch_norm.unfold` for the sums of one process."""
     blocks, _, fields = sums.shape
-    out = scale.new_empty(4, fields)
-    grid = (triton.cdiv(fields, 16),)
-    _unfold[grid](sums, scale, mean, var, out, blocks, fields, int(count), eps)
-    return out.unbind()
+    outputs = tuple(torch.empty_like(scale) for _ in range(4))
+    values = (blocks, fields, int(count), float(eps))
+    run(_unfold, (triton.cdiv(fields, 16),), (sums, scale, mean, var, *outputs), *values)
+    return outputs
+
+
+def add_up(sums: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """`_batch_norm.add_up` for the sums of one process."""
+    blocks, _, fields = sums.shape
+    first, second = torch.empty_like(like), torch.empty_like(like)
+    run(_add_up, (triton.cdiv(fields, 16),), (sums, first, second), blocks, fields)
+    return first, second
 
 
 @triton.jit
@@ -134,23 +178,39 @@ def _totals(sums, blocks, fields):
     return f, first, second
 
 
-@triton.jit
-def _fold(sums, weight, bias, out, blocks, fields, count, eps):
+@triton.jit(do_not_specialize=["blocks", "fields"])
+def _add_up(sums, to_first, to_second, blocks, fields):
+    f, first, second = _totals(sums, blocks, fields)
+    tl.store(to_first + f, first, mask=f < fields)
+    tl.store(to_second + f, second, mask=f < fields)
+
+
+@triton.jit(do_not_specialize=["blocks", "fields", "count"])
+def _fold(
+    sums, weight, bias, running_mean, running_var, to_mean, to_var, to_scale, to_shift,
+    blocks, fields, count, eps, momentum,
+):  # fmt: skip
     f, first, second = _totals(sums, blocks, fields)
     mean = first / count
     var = tl.maximum(second / count - mean * mean, 0)
     inside = f < fields
     scale = tl.load(weight + f, mask=inside, other=0) * tl.rsqrt(var + eps)
-    tl.store(out + f, mean, mask=inside)
-    tl.store(out + fields + f, var, mask=inside)
-    tl.store(out + 2 * fields + f, scale, mask=inside)
-    tl.store(
-        out + 3 * fields + f, tl.load(bias + f, mask=inside, other=0) - scale * mean, mask=inside
-    )
+    shift = tl.load(bias + f, mask=inside, other=0) - scale * mean
+    tl.store(to_mean + f, mean, mask=inside)
+    tl.store(to_var + f, var, mask=inside)
+    tl.store(to_scale + f, scale, mask=inside)
+    tl.store(to_shift + f, shift, mask=inside)
+    slow = tl.load(running_mean + f, mask=inside, other=0)
+    tl.store(running_mean + f, slow + momentum * (mean - slow), mask=inside)
+    slow = tl.load(running_var + f, mask=inside, other=0)
+    unbiased = var * (count.to(tl.float64) / (count - 1))
+    tl.store(running_var + f, slow + momentum * (unbiased - slow), mask=inside)
 
 
-@triton.jit
-def _unfold(sums, scale, mean, var, out, blocks, fields, count, eps):
+@triton.jit(do_not_specialize=["blocks", "fields", "count"])
+def _unfold(
+    sums, scale, mean, var, by_weight, by_bias, to_c1, to_c2, blocks, fields, count, eps
+):  # fmt: skip
     f, first, second = _totals(sums, blocks, fields)
     inside = f < fields
     mu = tl.load(mean + f, mask=inside, other=0)
@@ -158,7 +218,7 @@ def _unfold(sums, scale, mean, var, out, blocks, fields, count, eps):
     factor = tl.load(scale + f, mask=inside, other=0)
     centred = first - mu * second
     slope = factor * centred / spread / count
-    tl.store(out + f, centred * tl.rsqrt(spread.to(tl.float64)), mask=inside)
-    tl.store(out + fields + f, second, mask=inside)
-    tl.store(out + 2 * fields + f, factor * second / count - mu * slope, mask=inside)
-    tl.store(out + 3 * fields + f, slope, mask=inside)
+    tl.store(by_weight + f, centred * tl.rsqrt(spread.to(tl.float64)), mask=inside)
+    tl.store(by_bias + f, second, mask=inside)
+    tl.store(to_c1 + f, factor * second / count - mu * slope, mask=inside)
+    tl.store(to_c2 + f, slope, mask=inside)

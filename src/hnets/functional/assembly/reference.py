@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -11,19 +13,30 @@ def assemble(
     phase: Tensor | None,
     spread: Tensor,
     assembly: Tensor,
-    shape: tuple[int, int, int, int],
-    pixels: int,
+    shape: Sequence[int],
+    size: int,
 ) -> Tensor:
-    """The kernel ``(out channels, in channels, pixels)`` from radial weights and phases."""
+    """The kernel ``(out channels, in channels, size, size)`` from radial weights and phases."""
     coefficients = radial
     if phase is not None:
         beta = phase @ spread  # (out, in, phased columns)
         phased, free = radial[..., : beta.shape[-1]], radial[..., beta.shape[-1] :]
         coefficients = torch.cat([phased * beta.cos(), free, phased * beta.sin()], dim=-1)
     out_parts, out, in_parts, into = shape
-    kernel = (coefficients @ assembly).view(out, into, out_parts, in_parts, pixels)
+    kernel = (coefficients @ assembly).view(out, into, out_parts, in_parts, size**2)
     if radial.device.type != "cuda":
-        return kernel.permute(2, 0, 3, 1, 4).reshape(out_parts * out, in_parts * into, pixels)
-    # In channels_last, the layout that wide convolutions on a GPU need.
-    last = kernel.permute(2, 0, 4, 3, 1).reshape(out_parts * out, pixels, in_parts * into)
-    return last.transpose(1, 2)
+        flat = kernel.permute(2, 0, 3, 1, 4).reshape(out_parts * out, in_parts * into, size**2)
+    else:  # in channels_last, the layout that wide convolutions on a GPU need
+        last = kernel.permute(2, 0, 4, 3, 1).reshape(out_parts * out, size**2, in_parts * into)
+        flat = last.transpose(1, 2)
+    return flat.unflatten(2, (size, size))
+
+
+def empty_kernel(like: Tensor, shape: Sequence[int], size: int) -> Tensor:
+    """Memory for a kernel in channels_last."""
+    out_parts, out, in_parts, into = shape
+    channels = in_parts * into
+    return like.new_empty_strided(
+        (out_parts * out, channels, size, size),
+        (size**2 * channels, 1, size * channels, channels),
+    )

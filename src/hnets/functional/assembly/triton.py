@@ -1,11 +1,11 @@
 """Assembly of a kernel on CUDA, and its gradients.
 
-A kernel lies in memory as ``(out, pixels, in)``, in channels_last, so that no convolution has to
-copy it.
+A kernel lies in memory in channels_last, so that no convolution has to copy it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -13,23 +13,25 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from hnets.functional._launch import run
+from hnets.functional.assembly.reference import empty_kernel
+
 
 def assemble(
     radial: Tensor,
     phase: Tensor,
     spread: Tensor,
     assembly: Tensor,
-    shape: tuple[int, int, int, int],
-    pixels: int,
+    shape: Sequence[int],
+    size: int,
 ) -> Tensor:
-    """The kernel ``(out channels, in channels, pixels)`` from radial weights and phases."""
+    """The kernel ``(out channels, in channels, size, size)`` from radial weights and phases."""
     out_parts, out, in_parts, into = shape
-    size = (out_parts * out, in_parts * into, pixels)
-    kernel = radial.new_empty_strided(size, (pixels * size[1], 1, size[1]))
-    pairs, across = out * into, assembly.shape[1]
-    _assemble[(triton.cdiv(pairs, 16), triton.cdiv(across, 64))](
-        *(radial, phase, spread, assembly, kernel),
-        **_sizes(radial.shape[2], spread.shape[1], phase.shape[2], shape, pixels),
+    kernel = empty_kernel(radial, shape, size)
+    grid = (triton.cdiv(out * into, 16), triton.cdiv(out_parts * in_parts * size**2, 64))
+    run(
+        *(_assemble, grid, (radial, phase, spread, assembly, kernel)),
+        *_values(radial.shape[2], spread.shape[1], phase.shape[2], *shape, size),
     )
     return kernel
 
@@ -40,36 +42,36 @@ def assemble_backward(
     phase: Tensor,
     spread: Tensor,
     assembly: Tensor,
-    shape: tuple[int, int, int, int],
-    pixels: int,
+    shape: Sequence[int],
+    size: int,
 ) -> tuple[Tensor, Tensor]:
     """Gradients of radial weights and phases."""
     grad_radial, grad_phase = torch.empty_like(radial), torch.empty_like(phase)
-    grad = grad.transpose(1, 2).contiguous()  # no copy if it is in channels_last
-    pairs = shape[1] * shape[3]
-    _assemble_backward[(triton.cdiv(pairs, 16),)](
-        *(radial, phase, spread, assembly, grad, grad_radial, grad_phase),
-        **_sizes(radial.shape[2], spread.shape[1], phase.shape[2], shape, pixels),
+    grad = grad.contiguous(memory_format=torch.channels_last)
+    tensors = (radial, phase, spread, assembly, grad, grad_radial, grad_phase)
+    run(
+        *(_assemble_backward, (triton.cdiv(shape[1] * shape[3], 16),), tensors),
+        *_values(radial.shape[2], spread.shape[1], phase.shape[2], *shape, size),
     )
     return grad_radial, grad_phase
 
 
 @lru_cache(maxsize=512)
-def _sizes(
-    columns: int, phased: int, phases: int, shape: tuple[int, int, int, int], pixels: int
-) -> dict[str, int]:
-    out_parts, out, in_parts, into = shape
-    return {
-        "into": into,
-        "out": out,
-        "ACROSS": out_parts * in_parts * pixels,
-        "COLUMNS": columns,
-        "PHASED": phased,
-        "PHASES": phases,
-        "IN_PARTS": in_parts,
-        "PIXELS": pixels,
-        "WIDE": max(16, triton.next_power_of_2(columns)),
-    }
+def _values(
+    columns: int,
+    phased: int,
+    phases: int,
+    out_parts: int,
+    out: int,
+    in_parts: int,
+    into: int,
+    size: int,
+) -> tuple[int, ...]:
+    """The numbers and constants of both kernels."""
+    pixels = size**2
+    wide = max(16, triton.next_power_of_2(columns))
+    across = out_parts * in_parts * pixels
+    return into, out, across, columns, phased, phases, in_parts, pixels, wide
 
 
 @triton.jit
@@ -101,7 +103,7 @@ def _place(pair, where, into, out, IN_PARTS: tl.constexpr, PIXELS: tl.constexpr)
     return ((p * out + o) * PIXELS + pixel) * IN_PARTS * into + n * into + i
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["into", "out"])
 def _assemble(
     radial, phase, spread, assembly, kernel,
     into, out, ACROSS: tl.constexpr,
@@ -123,7 +125,7 @@ def _assemble(
     tl.store(to, total, mask=(pair < pairs)[:, None] & (where < ACROSS))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["into", "out"])
 def _assemble_backward(
     radial, phase, spread, assembly, grad, grad_radial, grad_phase,
     into, out, ACROSS: tl.constexpr,

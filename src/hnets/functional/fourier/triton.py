@@ -8,6 +8,7 @@ fixed number of programs, each over its tiles in order: the same inputs give the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._launch import memory_format
+from hnets.functional._launch import memory_format, run
 
 _TILE = 256
 _PROGRAMS = 528
@@ -24,26 +25,26 @@ _PROGRAMS = 528
 
 def forward(x: Tensor, scale: Tensor | None, shift: Tensor, synthesis: Tensor) -> Tensor:
     """``relu(scale·f + shift)`` as coefficients; a scale of None is 1."""
-    scale = torch.ones_like(shift) if scale is None else scale
     x = x.contiguous(memory_format=memory_format(x))
+    grid, values = _launch(x.shape, x.dtype, memory_format(x), *synthesis.shape)
     y = torch.empty_like(x)
-    sizes = _sizes(x, synthesis)
-    _forward[_grid(x, sizes)](x, y, scale, shift, synthesis, *_shape(x, scale), **sizes)
+    factors = (shift if scale is None else scale, shift)
+    run(_forward, grid, (x, y, *factors, synthesis), *values, scale is not None)
     return y
 
 
 def moments(x: Tensor, synthesis: Tensor) -> Tensor:
     """Σz₀ and Σ|z|² per field, ``(programs, 2, fields)`` in float64."""
-    parts = synthesis.shape[1]
-    fields = x.shape[1] // parts
-    x = x.contiguous(memory_format=memory_format(x))
-    last = memory_format(x) == torch.channels_last
-    sizes = {"LAST": last, "PARTS": parts} | _tile(fields, last, 1024)
+    form, parts = memory_format(x), synthesis.shape[1]
+    x, fields = x.contiguous(memory_format=form), x.shape[1] // parts
+    last = form == torch.channels_last
+    block = _block(fields, last)
     positions = x.numel() // x.shape[1]
-    programs = min(_PROGRAMS, triton.cdiv(positions, sizes["BLOCK_N"]))
+    programs = min(_PROGRAMS, triton.cdiv(positions, 1024 // block))
     partial = x.new_empty(programs, 2, fields, dtype=torch.float64)
-    grid = (programs, triton.cdiv(fields, sizes["BLOCK_F"]))
-    _moments[grid](x, partial, positions, x.shape[2] * x.shape[3], fields, **sizes)
+    sizes = (positions, x.shape[2] * x.shape[3], fields)
+    grid = (programs, triton.cdiv(fields, block))
+    run(_moments, grid, (x, partial), *sizes, last, parts, block, 1024 // block)
     return partial
 
 
@@ -51,14 +52,13 @@ def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, synthesis: Tensor
 ) -> tuple[Tensor, None]:
     """∂scale and ∂shift, ``(programs, 2, fields)`` in float64; no intermediate results."""
-    return _gradients(grad, x, scale, shift, synthesis, INPUT=False)[1], None
+    return _gradients(grad, x, scale, shift, synthesis, input_too=False)[1], None
 
 
 def backward(
     grad: Tensor, x: Tensor, scale: Tensor | None, shift: Tensor, synthesis: Tensor
 ) -> tuple[Tensor, Tensor]:
     """∂x, and the sums ∂scale and ∂shift."""
-    scale = torch.ones_like(shift) if scale is None else scale
     return _gradients(grad, x, scale, shift, synthesis)
 
 
@@ -72,63 +72,56 @@ def backward_batch(
     synthesis: Tensor,
 ) -> Tensor:
     """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
-    return _gradients(grad, x, scale, shift, synthesis, extra, SUMS=False)[0]
+    return _gradients(grad, x, scale, shift, synthesis, extra, sums=False)[0]
 
 
 def _gradients(
     grad: Tensor,
     x: Tensor,
-    scale: Tensor,
+    scale: Tensor | None,
     shift: Tensor,
     synthesis: Tensor,
     extra: Sequence[Tensor] | None = None,
-    SUMS: bool = True,
-    INPUT: bool = True,
+    sums: bool = True,
+    input_too: bool = True,
 ) -> tuple[Tensor, Tensor]:
     form = memory_format(x)
     x, grad = x.contiguous(memory_format=form), grad.contiguous(memory_format=form)
-    sizes = _sizes(x, synthesis)
-    programs, blocks = _grid(x, sizes)
-    grad_x = torch.empty_like(x) if INPUT else x  # what is not asked for is not written
-    partial = scale
-    if SUMS:
-        programs = min(_PROGRAMS, programs)
-        partial = x.new_empty(programs, 2, len(scale), dtype=torch.float64)
-    c1, c2 = (scale, scale) if extra is None else extra
-    _backward[(programs, blocks)](
-        *(x, grad, grad_x, scale, shift, c1, c2, synthesis, partial, *_shape(x, scale)),
-        **(sizes | {"SUMS": SUMS, "INPUT": INPUT, "EXTRA": extra is not None}),
-    )
+    grid, values = _launch(x.shape, x.dtype, form, *synthesis.shape)
+    grad_x = torch.empty_like(x) if input_too else x  # what is not asked for is not written
+    partial = shift
+    if sums:
+        grid = (min(_PROGRAMS, grid[0]), grid[1])
+        partial = x.new_empty(grid[0], 2, len(shift), dtype=torch.float64)
+    factors = (shift if scale is None else scale, shift)
+    tensors = (x, grad, grad_x, *factors, *(extra or factors), synthesis, partial)
+    flags = (scale is not None, sums, input_too, extra is not None)
+    run(_backward, grid, tensors, *values, *flags)
     return grad_x, partial
 
 
-def _tile(fields: int, last: bool, size: int) -> dict[str, int]:
-    """How many fields and pixels a tile has: long in the direction of contiguous memory."""
-    block = min(128, triton.next_power_of_2(fields)) if last else 1
-    return {"BLOCK_F": block, "BLOCK_N": size // block}
+def _block(fields: int, last: bool) -> int:
+    """How many fields a tile has: it is long in the direction of contiguous memory."""
+    return min(128, triton.next_power_of_2(fields)) if last else 1
 
 
-def _sizes(x: Tensor, synthesis: Tensor) -> dict[str, Any]:
-    samples, parts = synthesis.shape
-    last = memory_format(x) == torch.channels_last
-    return {
-        "LAST": last,
-        "PARTS": parts,
-        "SAMPLES": samples,
-        "WIDE": max(16, triton.next_power_of_2(parts)),
-        "HIGH": max(16, triton.next_power_of_2(samples)),
+@lru_cache(maxsize=512)
+def _launch(
+    shape: torch.Size, dtype: torch.dtype, form: torch.memory_format, samples: int, parts: int
+) -> tuple[tuple[int, int], tuple[Any, ...]]:
+    """The grid, and the numbers and constants of a kernel that transforms a map."""
+    batch, channels, height, width = shape
+    last, fields, positions = form == torch.channels_last, channels // parts, batch * height * width
+    block = _block(fields, last)
+    pixels = _TILE // block
+    return (triton.cdiv(positions, pixels), triton.cdiv(fields, block)), (
+        *(positions, height * width, fields, last, parts, samples),
+        max(16, triton.next_power_of_2(parts)),
+        max(16, triton.next_power_of_2(samples)),
         # Half precision has fewer bits than tf32; float32 needs all of its own.
-        "PRECISION": "tf32" if x.dtype.itemsize < 4 else "ieee",
-    } | _tile(x.shape[1] // parts, last, _TILE)
-
-
-def _shape(x: Tensor, scale: Tensor) -> tuple[int, int, int]:
-    return x.numel() // x.shape[1], x.shape[2] * x.shape[3], len(scale)
-
-
-def _grid(x: Tensor, sizes: dict[str, Any]) -> tuple[int, int]:
-    fields, positions = x.shape[1] // sizes["PARTS"], x.numel() // x.shape[1]
-    return triton.cdiv(positions, sizes["BLOCK_N"]), triton.cdiv(fields, sizes["BLOCK_F"])
+        "tf32" if dtype.itemsize < 4 else "ieee",
+        *(block, pixels),
+    )
 
 
 @triton.jit
@@ -161,12 +154,12 @@ def _matrix(synthesis, PARTS: tl.constexpr, SAMPLES: tl.constexpr, WIDE: tl.cons
     return tl.load(synthesis + sample * PARTS + part, mask=exists, other=0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["positions"])
 def _forward(
     x, y, scale, shift, synthesis, positions, pixels, fields,
     LAST: tl.constexpr, PARTS: tl.constexpr, SAMPLES: tl.constexpr,
     WIDE: tl.constexpr, HIGH: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
     f, at, inside, exists = _columns(
         tl.program_id(0), positions, pixels, fields, LAST, PARTS, WIDE, BLOCK_N, BLOCK_F
@@ -174,7 +167,8 @@ def _forward(
     matrix = _matrix(synthesis, PARTS, SAMPLES, WIDE, HIGH)
     z = tl.load(x + at, mask=exists, other=0).to(tl.float32)
     values = tl.dot(matrix, z, input_precision=PRECISION)
-    values *= tl.load(scale + f, mask=inside, other=0)[None, :]
+    if SCALED:
+        values *= tl.load(scale + f, mask=inside, other=0)[None, :]
     values += tl.load(shift + f, mask=inside, other=0)[None, :]
     values = tl.where(values <= 0, 0.0, values) / SAMPLES  # NaN stays NaN
     # Rows beyond the last sample hold relu(shift), and meet zeros of the matrix here.
@@ -182,7 +176,7 @@ def _forward(
     tl.store(y + at, result, mask=exists)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["positions"])
 def _moments(
     x, partial, positions, pixels, fields,
     LAST: tl.constexpr, PARTS: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
@@ -208,12 +202,12 @@ def _moments(
     tl.store(to + fields, second, mask=f < fields)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["positions"])
 def _backward(
     x, grad, grad_x, scale, shift, c1, c2, synthesis, partial, positions, pixels, fields,
     LAST: tl.constexpr, PARTS: tl.constexpr, SAMPLES: tl.constexpr,
     WIDE: tl.constexpr, HIGH: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr, SCALED: tl.constexpr,
     SUMS: tl.constexpr, INPUT: tl.constexpr, EXTRA: tl.constexpr,
 ):  # fmt: skip
     matrix = _matrix(synthesis, PARTS, SAMPLES, WIDE, HIGH)
@@ -224,16 +218,20 @@ def _backward(
         )
         z = tl.load(x + at, mask=exists, other=0).to(tl.float32)
         g = tl.load(grad + at, mask=exists, other=0).to(tl.float32)
-        factor = tl.load(scale + f, mask=inside, other=0)[None, :]
         plain = tl.dot(matrix, z, input_precision=PRECISION)
-        values = plain * factor + tl.load(shift + f, mask=inside, other=0)[None, :]
+        values = plain
+        if SCALED:
+            values *= tl.load(scale + f, mask=inside, other=0)[None, :]
+        values += tl.load(shift + f, mask=inside, other=0)[None, :]
         by_value = tl.dot(matrix, g, input_precision=PRECISION) / SAMPLES
         by_value = tl.where(values <= 0, 0.0, by_value)
         if SUMS:
             by_scale += _by_field(by_value * plain, HIGH, BLOCK_N, BLOCK_F)
             by_shift += _by_field(by_value, HIGH, BLOCK_N, BLOCK_F)
         if INPUT:
-            result = tl.dot(matrix.trans(), by_value, input_precision=PRECISION) * factor
+            result = tl.dot(matrix.trans(), by_value, input_precision=PRECISION)
+            if SCALED:
+                result *= tl.load(scale + f, mask=inside, other=0)[None, :]
             if EXTRA:
                 result -= z * tl.load(c2 + f, mask=inside, other=0)[None, :]
                 constant = tl.load(c1 + f, mask=inside, other=0)[None, :]

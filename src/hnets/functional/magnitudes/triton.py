@@ -12,8 +12,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._launch import launch, memory_format, of_field, tile
+from hnets.functional._launch import launch, memory_format, of_field, run, tile
 from hnets.streams import Streams
+
+_SIZES = ["positions", "channels", "fields"]
+"""Arguments whose values make no faster kernel: one that is compiled serves all."""
 
 
 def forward(
@@ -25,18 +28,18 @@ def forward(
     inplace: bool = False,
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, where a scale of None is 1."""
-    scale = torch.ones_like(shift) if scale is None else scale
-    run, x = launch(x, streams, magnitude_eps)
+    (grid, table, values), x = launch(x, streams, magnitude_eps)
     y = x if inplace else torch.empty_like(x)
-    _forward[run.grid](x, y, scale, shift, *run.sizes, **run.constants)
+    factors = (shift if scale is None else scale, shift)
+    run(_forward, grid, (x, y, *factors, table), *values, scale is not None)
     return y
 
 
 def moments(x: Tensor, streams: Streams, magnitude_eps: float) -> Tensor:
     """Σ|x| and Σ|x|² per field, ``(blocks, 2, fields)`` in float64."""
-    run, x = launch(x, streams, magnitude_eps)
-    partial = x.new_empty(run.grid[0], 2, streams.fields, dtype=torch.float64)
-    _moments[run.grid](x, partial, *run.sizes, **run.constants)
+    (grid, table, values), x = launch(x, streams, magnitude_eps)
+    partial = x.new_empty(grid[0], 2, streams.fields, dtype=torch.float64)
+    run(_moments, grid, (x, partial, table), *values)
     return partial
 
 
@@ -44,7 +47,7 @@ def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, magnitude_eps: float
 ) -> tuple[Tensor, None]:
     """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64; no intermediate results."""
-    return _gradients(grad, x, scale, shift, streams, magnitude_eps, INPUT=False)[1], None
+    return _gradients(grad, x, scale, shift, streams, magnitude_eps, input_too=False)[1], None
 
 
 def backward(
@@ -56,7 +59,6 @@ def backward(
     magnitude_eps: float,
 ) -> tuple[Tensor, Tensor]:
     """∂x, and the sums ∂scale and ∂shift."""
-    scale = torch.ones_like(shift) if scale is None else scale
     return _gradients(grad, x, scale, shift, streams, magnitude_eps)
 
 
@@ -71,57 +73,56 @@ def backward_batch(
     magnitude_eps: float,
 ) -> Tensor:
     """∂x of batch norm, whose c₁ and c₂ are ``extra``."""
-    return _gradients(grad, x, scale, shift, streams, magnitude_eps, extra, SUMS=False)[0]
+    return _gradients(grad, x, scale, shift, streams, magnitude_eps, extra, sums=False)[0]
 
 
 def _gradients(
     grad: Tensor,
     x: Tensor,
-    scale: Tensor,
+    scale: Tensor | None,
     shift: Tensor,
     streams: Streams,
     magnitude_eps: float,
     extra: Sequence[Tensor] | None = None,
-    SUMS: bool = True,
-    INPUT: bool = True,
+    sums: bool = True,
+    input_too: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    run, x, grad = launch(x, streams, magnitude_eps, grad)
-    grad_x = torch.empty_like(x) if INPUT else x  # what is not asked for is not written
-    partial = scale
-    if SUMS:
-        partial = x.new_empty(run.grid[0], 2, streams.fields, dtype=torch.float64)
-    c1, c2 = (scale, shift) if extra is None else extra
-    _backward[run.grid](
-        *(x, grad, grad_x, scale, shift, c1, c2, partial, *run.sizes),
-        **(run.constants | {"SUMS": SUMS, "INPUT": INPUT, "EXTRA": extra is not None}),
-    )
+    (grid, table, values), x, grad = launch(x, streams, magnitude_eps, grad)
+    grad_x = torch.empty_like(x) if input_too else x  # what is not asked for is not written
+    partial = shift
+    if sums:
+        partial = x.new_empty(grid[0], 2, streams.fields, dtype=torch.float64)
+    factors = (shift if scale is None else scale, shift)
+    tensors = (x, grad, grad_x, *factors, *(extra or factors), partial, table)
+    flags = (scale is not None, sums, input_too, extra is not None)
+    run(_backward, grid, tensors, *values, *flags)
     return grad_x, partial
 
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
     """|z| per field."""
-    run, x = launch(x, streams, 0.0)
+    (grid, table, values), x = launch(x, streams, 0.0)
     size = (x.shape[0], streams.fields, *x.shape[2:])
     y = torch.empty(size, dtype=x.dtype, device=x.device, memory_format=memory_format(x))
-    _magnitude[run.grid](x, y, *run.sizes, **run.constants)
+    run(_magnitude, grid, (x, y, table), *values)
     return y
 
 
 def magnitude_backward(grad: Tensor, x: Tensor, streams: Streams) -> Tensor:
     """∂x of `magnitude`: the gradient along z/|z|, and 0 where z is 0."""
-    run, x = launch(x, streams, 0.0)
+    (grid, table, values), x = launch(x, streams, 0.0)
     grad_x = torch.empty_like(x)
     grad = grad.contiguous(memory_format=memory_format(x))
-    _magnitude_backward[run.grid](x, grad, grad_x, *run.sizes, **run.constants)
+    run(_magnitude_backward, grid, (x, grad, grad_x, table), *values)
     return grad_x
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def _forward(
     x, y, scale, shift,
     table, positions, pixels, channels, fields,
     LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
-    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
     f, re, im, has_re, has_im = tile(
         table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
@@ -129,13 +130,14 @@ def _forward(
     a = tl.load(x + re, mask=has_re, other=0).to(REAL)
     b = tl.load(x + im, mask=has_im, other=0).to(REAL)
     inverse = tl.rsqrt(a * a + b * b + EPS)
-    factor = of_field(scale, f, fields, REAL) + of_field(shift, f, fields, REAL) * inverse
+    factor = of_field(shift, f, fields, REAL) * inverse
+    factor += of_field(scale, f, fields, REAL) if SCALED else 1
     factor = tl.where(factor <= 0, 0.0, factor)  # NaN stays NaN
     tl.store(y + re, a * factor, mask=has_re)
     tl.store(y + im, b * factor, mask=has_im)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def _moments(
     x, partial,
     table, positions, pixels, channels, fields,
@@ -153,12 +155,12 @@ def _moments(
     tl.store(to + fields, tl.sum(square, 1).to(tl.float64), mask=f < fields)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def _backward(
     x, grad, grad_x, scale, shift, first, second, partial,
     table, positions, pixels, channels, fields,
     LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
-    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr, SCALED: tl.constexpr,
     SUMS: tl.constexpr, INPUT: tl.constexpr, EXTRA: tl.constexpr,
 ):  # fmt: skip
     f, re, im, has_re, has_im = tile(
@@ -170,7 +172,8 @@ def _backward(
     gb = tl.load(grad + im, mask=has_im, other=0).to(REAL)
     inverse = tl.rsqrt(a * a + b * b + EPS)
     slope = of_field(shift, f, fields, REAL)
-    factor = of_field(scale, f, fields, REAL) + slope * inverse
+    factor = slope * inverse
+    factor += of_field(scale, f, fields, REAL) if SCALED else 1
     inner = tl.where(has_re & (factor > 0), ga * a + gb * b, 0.0)
     if SUMS:
         to = partial + tl.program_id(0) * 2 * fields + f
@@ -200,7 +203,7 @@ def _field(
     return start + f * (1 if LAST else pixels)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def _magnitude(
     x, y,
     table, positions, pixels, channels, fields,
@@ -216,7 +219,7 @@ def _magnitude(
     tl.store(y + at, tl.sqrt(a * a + b * b), mask=has_re)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def _magnitude_backward(
     x, grad, grad_x,
     table, positions, pixels, channels, fields,

@@ -26,6 +26,18 @@ def mean_pool(x: Tensor, size: int) -> Tensor:
     return pooled.mul_(1 / size**2)
 
 
+def mean_pool_backward(grad: Tensor, shape: torch.Size, size: int) -> Tensor:
+    """The gradient of `mean_pool` for an input of ``shape``."""
+    batch, channels, height, width = shape
+    share = grad / size**2
+    rows = share.repeat_interleave(size, dim=3).unsqueeze(3)
+    spread = rows.expand(-1, -1, -1, size, -1).reshape(
+        batch, channels, share.shape[2] * size, share.shape[3] * size
+    )
+    margin = (0, width - spread.shape[3], 0, height - spread.shape[2])
+    return F.pad(spread, margin) if any(margin) else spread
+
+
 def halve(x: Tensor) -> Tensor:
     """Means of pairs along an even side, [1 2 1]/4 at every second pixel of an odd one."""
     rows = _halve_rows(x)

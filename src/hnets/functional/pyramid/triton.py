@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._launch import TILE, memory_format
+from hnets.functional._launch import TILE, memory_format, run
 
 
 def halve(x: Tensor) -> Tensor:
@@ -21,9 +21,8 @@ def halve(x: Tensor) -> Tensor:
     height, width = x.shape[2:]
     size = (*x.shape[:2], (height + 1) // 2, (width + 1) // 2)
     y = torch.empty(size, dtype=x.dtype, device=x.device, memory_format=form)
-    _halve[(triton.cdiv(y.numel(), TILE),)](
-        *(x, y, y.numel(), height, width, *size[2:], _step(x, form)), REAL=_real(x), BLOCK=TILE
-    )
+    sizes = (y.numel(), height, width, *size[2:], _step(x, form))
+    run(_halve, (triton.cdiv(y.numel(), TILE),), (x, y), *sizes, _real(x), TILE)
     return y
 
 
@@ -33,15 +32,24 @@ def spread(grad: Tensor, shape: torch.Size) -> Tensor:
     grad = grad.contiguous(memory_format=form)
     grad_x = torch.empty(shape, dtype=grad.dtype, device=grad.device, memory_format=form)
     sizes = (grad_x.numel(), *shape[2:], *grad.shape[2:], _step(grad, form))
-    _spread[(triton.cdiv(grad_x.numel(), TILE),)](
-        grad, grad_x, *sizes, REAL=_real(grad), BLOCK=TILE
-    )
+    run(_spread, (triton.cdiv(grad_x.numel(), TILE),), (grad, grad_x), *sizes, _real(grad), TILE)
     return grad_x
 
 
 def mean_pool(x: Tensor, size: int) -> Tensor:
     """Means of squares; torch's own kernel is fast on CUDA."""
     return F.avg_pool2d(x, size)
+
+
+def mean_pool_backward(grad: Tensor, shape: torch.Size, size: int) -> Tensor:
+    """The gradient of `mean_pool` for an input of ``shape``; torch's, which only asks for that."""
+    like = torch.empty(
+        shape, dtype=grad.dtype, device=grad.device, memory_format=memory_format(grad)
+    )
+    window = [size, size]
+    return torch.ops.aten.avg_pool2d_backward(
+        grad, like, window, window, [0, 0], False, True, None
+    )
 
 
 def _step(x: Tensor, form: torch.memory_format) -> int:
