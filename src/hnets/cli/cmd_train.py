@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hnets.cli.command_line import Device, app, make_folder, whole
+from hnets.cli.command_line import Device, app, make_folder, waiting, whole
 from hnets.errors import InputError
 
 SVM = "rotmnist-r-svm"
@@ -48,7 +49,9 @@ def train(
     from rich.console import Console
     from rich.table import Column, Table
 
-    from hnets import train as engine
+    speaks = (recipe is not None or resume) and os.environ.get("RANK", "0") == "0"
+    with waiting("loading torch", Console(quiet=not speaks)):
+        from hnets import train as engine
 
     resume = resume or engine.elastic()
     if recipe is None and not resume:
@@ -66,12 +69,13 @@ def train(
     with engine.joined(device) as team:
         console = Console(quiet=not team.leads)
         say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-        engine.prepare(runs, team, resume, say=say)
+        with waiting("loading the data and building the network", console):
+            engine.prepare(runs, team, resume, say=say)
         make_folder(folder)
         if team.leads:
             engine.remember(runs, folder)
         try:
-            with engine.watching(runs, console) as watch:
+            with engine.watching(runs, console, team.device.type == "cuda") as watch:
                 results = engine.train(runs, team, watch=watch)
         except KeyboardInterrupt:
             go_on = f"to go on from the last checkpoint: hnets train --resume --out {folder}"

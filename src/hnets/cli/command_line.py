@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 import hnets
 from hnets.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 app = typer.Typer(
     help="Harmonic Networks: convolutions that rotate when their input rotates.",
@@ -167,6 +170,15 @@ def figure_file(out: Path) -> None:
             param_hint="--out",
         )
     make_folder(out.parent)
+
+
+@contextmanager
+def waiting(text: str, console: Console) -> Iterator[None]:
+    """Say what a command waits for: on a terminal until it is done, elsewhere in a line."""
+    if not console.is_terminal:
+        console.print(text)
+    with console.status(text):  # draws on a terminal only
+        yield
 
 
 @contextmanager

@@ -64,10 +64,10 @@ class Backend(Protocol[*Layout]):
         """∂x of batch norm; ``extra`` is its c₁ and c₂ per field."""
 
 
-def compiling() -> bool:
-    """Whether `torch.compile` records operations, which may be of our own; exported ones not."""
+def exporting() -> bool:
+    """Whether operations are recorded for an exported graph, which has none of our own."""
     # The function is_exporting is always true where torch 2.11 compiles.
-    return tracing() and not torch.compiler._is_exporting_flag
+    return torch.compiler._is_exporting_flag
 
 
 def transformed() -> bool:

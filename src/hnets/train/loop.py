@@ -21,6 +21,9 @@ from hnets.train.result import Diverged, Result
 from hnets.train.run import Run, Watch, prepare
 from hnets.train.step import Learner
 
+SEARCHED = 3
+"""Algorithms that cuDNN tries per convolution: with torch's 10, a first step can take minutes."""
+
 
 def train(
     runs: Sequence[Run], team: Team, resume: bool = False, watch: Watch | None = None
@@ -122,6 +125,7 @@ def _set_precision(recipe: Recipe, team: Team) -> None:
         torch.use_deterministic_algorithms(deterministic)  # imports torch's compiler
     torch.backends.cudnn.deterministic = deterministic
     torch.backends.cudnn.benchmark = team.device.type == "cuda" and not deterministic
+    torch.backends.cudnn.benchmark_limit = SEARCHED
     torch.backends.cudnn.allow_tf32 = reduced
     torch.backends.cuda.matmul.allow_tf32 = reduced
 

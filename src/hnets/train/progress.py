@@ -22,8 +22,12 @@ PAUSE = 15.0
 
 
 @contextmanager
-def watching(runs: Sequence[Run], console: Console) -> Iterator[Watch]:
-    """Show loss, error, learning rate, images per second and the time left of every run."""
+def watching(runs: Sequence[Run], console: Console, cuda: bool = False) -> Iterator[Watch]:
+    """Show loss, error, learning rate, images per second and the time left of every run.
+
+    Before the first epoch a GPU compiles kernels and looks for fast ones, which is shown as well.
+    """
+    state = "preparing kernels" if cuda else "starting"
     labels = {run: f"{run.name} seed {run.seed}" for run in runs}
     if console.is_terminal:
         columns = (
@@ -34,7 +38,7 @@ def watching(runs: Sequence[Run], console: Console) -> Iterator[Watch]:
         )
         with Progress(*columns, console=console) as progress:
             bars = {
-                run: progress.add_task(label, total=run.recipe.training.epochs, state="starting")
+                run: progress.add_task(label, total=run.recipe.training.epochs, state=state)
                 for run, label in labels.items()
             }
 
@@ -44,6 +48,8 @@ def watching(runs: Sequence[Run], console: Console) -> Iterator[Watch]:
 
             yield draw
         return
+    if cuda:
+        console.print(state)
     last = dict.fromkeys(labels, time.monotonic())
 
     def write(run: Run, row: Row) -> None:

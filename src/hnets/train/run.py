@@ -287,7 +287,7 @@ def prepare(
         expect(batch <= len(task), "training.batch", most, batch)
         learner = Learner(build(recipe, run.seed, task), task, recipe, run.seed, team)
         if first is run:
-            _try(learner.model, task, recipe)
+            _try(learner, task, recipe)
         run.history, run.seconds = [], 0.0
         if resume:
             if team.leads:
@@ -351,12 +351,13 @@ def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
 
 
 @torch.no_grad()
-def _try(model: nn.Module, task: Task, recipe: Recipe) -> None:
+def _try(learner: Learner, task: Task, recipe: Recipe) -> None:
     """Show a copy of a network the first images, two at most, as it will see them in training."""
     count = torch.arange(min(2, recipe.training.batch))
     images = next(look_up(task.images, [count], task.labels.device))
     try:
-        copy.deepcopy(model).train()(images)
+        with learner.autocast():
+            copy.deepcopy(learner.model).train()(images)
     except (RuntimeError, ValueError) as error:
         shape = "×".join(map(str, images.shape[1:]))
         raise InputError(

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from hnets.data import Streamed
 from hnets.train.augment import draw
 from hnets.train.distributed import ALONE, Team, synchronise
-from hnets.train.recipe import Recipe
+from hnets.train.recipe import Optimiser, Recipe
 from hnets.train.task import Task
 
 WARM_UP = 3
@@ -57,7 +57,7 @@ class Learner:
         self._changes = self._draw(torch.Generator())
         if self._changes is not None:
             self._changes = self._changes.to(device)
-        self.optimiser = self._optimiser()
+        self.optimiser = AdamW(self.model, recipe.optimiser)
         self._graph: torch.cuda.CUDAGraph | None = None
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
@@ -191,10 +191,7 @@ class Learner:
         loss.backward()
         total = loss.detach()
         self.team.add([total, *(p.grad for p in self.model.parameters() if p.grad is not None)])
-        rate = self._rates.index_select(0, self._index)[0]
-        for group in self.optimiser.param_groups:
-            group["lr"].copy_(rate * group["times"])
-        self.optimiser.step()
+        self.optimiser.step(self._rates.index_select(0, self._index)[0])
         if self.mean is not None:
             self._follow(self.mean)
         self._losses.index_copy_(0, self._index, total[None])
@@ -215,36 +212,67 @@ class Learner:
         torch._foreach_mul_(differences, part)
         torch._foreach_add_(means, differences)
 
-    def _optimiser(self) -> torch.optim.Optimizer:
-        recipe, device = self.recipe.optimiser, self.team.device
+
+class AdamW:
+    """AdamW with a learning rate on the device: a captured step would keep a number that it saw.
+
+    It calls what `torch.optim.AdamW` calls. That class imports torch's compiler, which takes
+    longer than many a training.
+    """
+
+    def __init__(self, model: nn.Module, recipe: Optimiser) -> None:
+        self.recipe, self.parameters = recipe, list(model.parameters())
         phases, plain, decayed = list[Tensor](), list[Tensor](), list[Tensor]()
-        for name, parameter in self.model.named_parameters():
+        for name, parameter in model.named_parameters():
             if ".phase." in f".{name}":
                 phases.append(parameter)
             else:
                 (decayed if parameter.ndim > 1 else plain).append(parameter)
-        groups: list[dict[str, Any]] = [
-            {"params": decayed, "times": 1.0, "weight_decay": recipe.weight_decay},
-            {"params": plain, "times": 1.0, "weight_decay": 0.0},
-            {"params": phases, "times": recipe.phase_rate, "weight_decay": 0.0},
-        ]
-        # Tensors on the device: a captured step would keep the number that it saw.
-        for group in groups:
-            group["lr"] = torch.tensor(recipe.rate, device=device)
-        optimiser = torch.optim.AdamW(
-            [group for group in groups if group["params"]],
-            betas=(recipe.beta1, recipe.beta2),
-            eps=recipe.eps,
-            fused=True,
-            capturable=device.type == "cuda",
+        self._groups = (
+            (decayed, 1.0, recipe.weight_decay),
+            (plain, 1.0, 0.0),
+            (phases, recipe.phase_rate, 0.0),
         )
-        for parameter in self.model.parameters():  # so that there is a state to save and to load
-            optimiser.state[parameter] = {
-                "step": torch.zeros((), device=device),
+        self.state = {
+            parameter: {
+                "step": torch.zeros((), device=parameter.device),
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
-        return optimiser
+            for parameter in self.parameters
+        }
+        """Per parameter: its steps, and the running means of its gradient and the square of it."""
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self, rate: Tensor) -> None:
+        """Change all parameters that have a gradient."""
+        for group, times, weight_decay in self._groups:
+            parameters = [parameter for parameter in group if parameter.grad is not None]
+            if not parameters:
+                continue
+            states = [self.state[parameter] for parameter in parameters]
+            steps = [state["step"] for state in states]
+            torch._foreach_add_(steps, 1)
+            torch._fused_adamw_(
+                parameters,
+                [parameter.grad for parameter in parameters],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                steps,
+                lr=rate * times,
+                beta1=self.recipe.beta1,
+                beta2=self.recipe.beta2,
+                weight_decay=weight_decay,
+                eps=self.recipe.eps,
+                amsgrad=False,
+                maximize=False,
+            )
 
 
 @torch.no_grad()

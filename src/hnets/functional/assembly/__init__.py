@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional._autograd import Assemble
-from hnets.functional._dispatch import backend, compiling, differentiated, has_triton, tracing
-from hnets.functional.assembly import reference
+from hnets.functional._dispatch import differentiated, exporting, has_triton, tracing, transformed
+from hnets.functional.assembly import compiled, reference, wide
 
 
 def harmonic_kernel(
@@ -28,14 +27,13 @@ def harmonic_kernel(
     the paper's R(r)·exp(i(mφ+β)), and one real convolution with the kernel computes
     Y_p = Σ_n W_{p−n} ⋆ F_n for all p at once.
     """
-    own = compiling() or not tracing()
-    if not radial.is_cuda or not own or not _fits_triton(radial, assembly):
+    if not radial.is_cuda or not _fits_triton(radial, assembly):
         return reference.assemble(radial, phase, spread, assembly, shape, kernel_size)
     if phase is None:
         phase = radial.new_empty(*radial.shape[:2], 0)
     tensors = (radial, phase, spread, assembly)
     if tracing():
-        kernel: Tensor = _assemble(*tensors, list(shape), kernel_size)
+        kernel: Tensor = compiled.assemble(*tensors, list(shape), kernel_size)
         return kernel
     return Assemble.apply(*tensors, (shape, kernel_size), reference.assemble)
 
@@ -48,52 +46,8 @@ def _fits_triton(radial: Tensor, assembly: Tensor) -> bool:
         and assembly.shape[1] <= 512
         and has_triton(radial)
         and not differentiated()
+        and not exporting()
     )
-
-
-_CONSTANTS = "Tensor spread, Tensor assembly, SymInt[] shape, SymInt size"
-
-
-# As an operator of its own the assembly stays one kernel in a compiled graph, where plain
-# operations would become several, each with a gradient.
-@torch.library.custom_op(
-    "hnets::assemble",
-    mutates_args=(),
-    schema=f"(Tensor radial, Tensor phase, {_CONSTANTS}) -> Tensor",
-)
-def _assemble(radial: Tensor, *others: Any) -> Tensor:
-    return backend("assembly", radial).assemble(radial, *others)
-
-
-@torch.library.custom_op(
-    "hnets::assemble_backward",
-    mutates_args=(),
-    schema=f"(Tensor grad, Tensor radial, Tensor phase, {_CONSTANTS}) -> (Tensor, Tensor)",
-)
-def _assemble_backward(grad: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    return backend("assembly", grad).assemble_backward(grad, *others)
-
-
-@_assemble.register_fake
-def _(radial: Tensor, phase: Tensor, spread: Tensor, assembly: Tensor, shape: Any, size: int) -> Tensor:
-    return reference.empty_kernel(radial, shape, size)
-
-
-@_assemble_backward.register_fake
-def _(grad: Tensor, radial: Tensor, phase: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(radial), torch.empty_like(phase)
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    *tensors, ctx.shape, ctx.size = inputs
-    ctx.save_for_backward(*tensors)
-
-
-def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return *_assemble_backward(grad, *ctx.saved_tensors, ctx.shape, ctx.size), *[None] * 4
-
-
-_assemble.register_autograd(_gradients, setup_context=_save)
 
 
 def hconv2d(
@@ -121,6 +75,8 @@ def hconv2d(
     groups = segments[0][0] if segments else 1
     if groups > 1 and kernel.shape[2:] == (1, 1) and stride == (1, 1) and padding == (0, 0):
         return _product(x, kernel, groups)
+    if x.is_cuda and groups == 1 and not transformed():
+        return wide.conv2d(x, kernel, stride, padding, dilation)
     return F.conv2d(x, kernel, None, stride, padding, dilation, groups)
 
 

@@ -47,9 +47,7 @@ def mean_pool_backward(grad: Tensor, shape: torch.Size, size: int) -> Tensor:
         shape, dtype=grad.dtype, device=grad.device, memory_format=memory_format(grad)
     )
     window = [size, size]
-    return torch.ops.aten.avg_pool2d_backward(
-        grad, like, window, window, [0, 0], False, True, None
-    )
+    return torch.ops.aten.avg_pool2d_backward(grad, like, window, window, [0, 0], False, True, None)
 
 
 def _step(x: Tensor, form: torch.memory_format) -> int:
