@@ -222,7 +222,7 @@ class AdamW:
 
     def __init__(self, model: nn.Module, recipe: Optimiser) -> None:
         self.recipe, self.parameters = recipe, list(model.parameters())
-        phases, plain, decayed = list[Tensor](), list[Tensor](), list[Tensor]()
+        phases, plain, decayed = (list[nn.Parameter]() for _ in range(3))
         for name, parameter in model.named_parameters():
             if ".phase." in f".{name}":
                 phases.append(parameter)
@@ -252,15 +252,15 @@ class AdamW:
     def step(self, rate: Tensor) -> None:
         """Change all parameters that have a gradient."""
         for group, times, weight_decay in self._groups:
-            parameters = [parameter for parameter in group if parameter.grad is not None]
-            if not parameters:
+            grads = {each: each.grad for each in group if each.grad is not None}
+            if not grads:
                 continue
-            states = [self.state[parameter] for parameter in parameters]
+            states = [self.state[parameter] for parameter in grads]
             steps = [state["step"] for state in states]
             torch._foreach_add_(steps, 1)
             torch._fused_adamw_(
-                parameters,
-                [parameter.grad for parameter in parameters],
+                list(grads),
+                list(grads.values()),
                 [state["exp_avg"] for state in states],
                 [state["exp_avg_sq"] for state in states],
                 [],
