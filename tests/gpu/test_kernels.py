@@ -12,6 +12,7 @@ import hnets
 from hnets import Streams
 from hnets import nn as hnn
 from hnets.functional import _batch_norm
+from hnets.functional.assembly import wide
 from hnets.functional.magnitudes import cpu, reference
 
 pytestmark = pytest.mark.gpu
@@ -133,15 +134,79 @@ def test_statistics_fold_as_on_cpu(blocks: int, fields: int) -> None:
     from hnets.functional import _launch
 
     sums = torch.rand(blocks, 2, fields, dtype=torch.float64) * torch.tensor([[1.0], [2.0]])
-    count = float(blocks)
+    count = 2.0 * blocks
     weight, bias, mean = torch.randn(3, fields)
     var = torch.rand(fields)
-    for name, rest in (("fold", (weight, bias)), ("unfold", (weight, mean, var))):
-        expected = getattr(_batch_norm, name)(sums, count, *rest, 1e-5)
-        on_gpu = [value.cuda() for value in rest]
-        got = getattr(_launch, name)(sums.cuda(), count, *on_gpu, 1e-5)
+    running = (mean.clone(), var.clone())
+    gpu_running = (mean.cuda(), var.cuda())
+    pairs = [
+        (
+            _launch.fold(sums.cuda(), count, weight.cuda(), bias.cuda(), 1e-5, gpu_running, 0.1),
+            _batch_norm.fold(sums, count, weight, bias, 1e-5, running, 0.1),
+        ),
+        (
+            _launch.unfold(sums.cuda(), count, weight.cuda(), mean.cuda(), var.cuda(), 1e-5),
+            _batch_norm.unfold(sums, count, weight, mean, var, 1e-5),
+        ),
+        (_launch.add_up(sums.cuda(), weight.cuda()), _batch_norm.add_up(sums, weight)),
+        (gpu_running, running),
+    ]
+    for got, expected in pairs:
         for a, b in zip(got, expected, strict=True):
             torch.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-6)
+
+
+def test_launches_after_the_first_see_other_values_and_memory_that_is_not_aligned() -> None:
+    streams, bias = Streams("3x0r + 5x1"), torch.randn(8)
+    count = 2 * streams.channels * 6 * 6
+    for shift in (0, 0, 1, 0, 3, 1):
+        x = torch.randn(count + shift)[shift:].view(2, streams.channels, 6, 6)
+        gpu_x = torch.empty(count + shift, device="cuda")[shift:].view_as(x).copy_(x)
+        assert (gpu_x.data_ptr() % 16 != 0) == (shift > 0)
+        got = hnets.functional.modrelu(gpu_x, bias.cuda(), streams)
+        expected = hnets.functional.modrelu(x, bias, streams)
+        torch.testing.assert_close(got.cpu(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"phase": "none"}])
+def test_assembly_is_an_operator_of_compiled_graphs(options: dict[str, object]) -> None:
+    filters = hnn.HConv2d("8x0 + 8x1", "8x0 + 8x1", 5, **options).cuda().filters
+    radial, phase = filters.radial["0"], filters.phase.get("0")
+    if phase is None:
+        phase = radial.new_empty(*radial.shape[:2], 0)
+    (block,) = filters.plan.blocks
+    arguments = (radial, phase, filters.spread0, filters.assembly0, list(block.shape), 5)
+    torch.library.opcheck(torch.ops.hnets.assemble, arguments)
+    expected = filters()
+    got = torch.compile(lambda: filters(), fullgraph=True, backend="aot_eager")()
+    torch.testing.assert_close(got, expected)
+    grad = torch.randn_like(expected)
+    parameters = list(filters.parameters())
+    for a, b in zip(
+        torch.autograd.grad(got, parameters, grad),
+        torch.autograd.grad(expected, parameters, grad),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("channels", [(60, 60), (120, 168), (3, 216), (64, 64), (216, 288)])
+def test_convolutions_that_grow_agree_with_those_that_do_not(
+    monkeypatch: pytest.MonkeyPatch, channels: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(wide, "_LARGE", 0)
+    into, out = channels
+    x = torch.randn(2, into, 12, 12, device="cuda").bfloat16()
+    x = x.contiguous(memory_format=torch.channels_last).requires_grad_()
+    kernel = torch.randn(out, into, 5, 5, device="cuda").bfloat16().requires_grad_()
+    y = hnets.functional.hconv2d(x, kernel, padding=(2, 2))
+    expected = torch.nn.functional.conv2d(x, kernel, padding=2)
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    grad = torch.randn_like(y)
+    gradients = (torch.autograd.grad(z, [x, kernel], grad) for z in (y, expected))
+    pairs = [(y, expected), *zip(*gradients, strict=True)]
+    for a, b in pairs:
+        assert (a - b).norm() <= 1e-2 * b.norm()
 
 
 @pytest.mark.parametrize(

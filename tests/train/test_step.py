@@ -9,7 +9,7 @@ from torch import nn
 from hnets import nn as hnn
 from hnets.models import create_model
 from hnets.train import Recipe, Run, Team, train
-from hnets.train.step import Learner, recompute_statistics
+from hnets.train.step import AdamW, Learner, recompute_statistics
 from hnets.train.task import Classification
 
 TEAM = Team(0, 1, torch.device("cpu"))
@@ -125,3 +125,27 @@ def test_a_failed_recomputation_leaves_the_network_as_it_was() -> None:
         recompute_statistics(net, [torch.rand(4, 1, 5, 5)])
     assert net[0].momentum == 0.3
     assert net.training
+
+
+def test_adamw_is_that_of_torch_bit_for_bit(tiny: Callable[..., Recipe]) -> None:
+    recipe = tiny(optimiser__weight_decay=0.1, optimiser__phase_rate=7.8).optimiser
+    one, other = create_model("hnet_mnist"), create_model("hnet_mnist")
+    other.load_state_dict(one.state_dict())
+    ours = AdamW(one, recipe)
+    groups = [
+        {"params": group, "weight_decay": decay, "times": times}
+        for group, times, decay in AdamW(other, recipe)._groups
+    ]
+    betas = (recipe.beta1, recipe.beta2)
+    theirs = torch.optim.AdamW(groups, betas=betas, eps=recipe.eps, fused=True)
+    x = torch.randn(2, 1, 14, 14)
+    for rate in (0.01, 0.02):
+        for group in theirs.param_groups:
+            group["lr"] = torch.tensor(rate) * group["times"]
+        for model, optimiser in ((one, ours), (other, theirs)):
+            optimiser.zero_grad()
+            model(x).square().sum().backward()
+        ours.step(torch.tensor(rate))
+        theirs.step()
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)

@@ -48,7 +48,7 @@ def grown_channels(x: Tensor, kernel: Tensor) -> tuple[int, int]:
         or not _FEWEST <= out <= _MOST
         or into > _MOST
         or not torch.is_grad_enabled()
-        or not (x.dtype.itemsize == 2 or torch.is_autocast_enabled(x.device.type))
+        or not (x.dtype.itemsize == 2 or torch.is_autocast_enabled("cuda"))
         or not _is_hopper(x.device)
     ):
         return into, out
