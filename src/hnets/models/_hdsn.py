@@ -117,7 +117,11 @@ class EdgeNetwork(nn.Module):
 
         Images ``(batch, 3, height, width)`` are red, green and blue from 0 to 1, of any size.
         """
-        return self.logits(x)[:, -1:].sigmoid()
+        return self.probability(self.logits(x)[:, -1:])
+
+    def probability(self, logits: Tensor) -> Tensor:
+        """That of an edge, from the logits of the fusion."""
+        return logits.sigmoid()
 
 
 class WeightedSum(nn.Conv2d):

@@ -148,9 +148,8 @@ class EdgeDetector:
         def network(x: Tensor) -> Tensor:
             maps = self.model.forward_features(x)
             logits = self.model.forward_head(maps, x.shape[2], x.shape[3])
-            return torch.cat(
-                [logits[:, -1:].sigmoid(), orientation(maps, x.shape[2], x.shape[3])], dim=1
-            )
+            strength = self.model.probability(logits[:, -1:])
+            return torch.cat([strength, orientation(maps, x.shape[2], x.shape[3])], dim=1)
 
         strengths, angles = self._predict(network, _angles, batch, scales)
         return [OrientedEdges(*edges) for edges in zip(strengths, angles, strict=True)]
