@@ -77,13 +77,13 @@ class HEdge(EdgeNetwork):
         mirror, drop_rate = flag(mirror, "mirror"), probability(drop_rate, "drop_rate")
         stem, stages = _circle(size.stem[1]), list[nn.Module]()
         streams = stem
-        for number, (fields, layers) in enumerate(zip(size.fields, size.layers, strict=True)):
+        for stage, (fields, layers) in enumerate(zip(size.fields, size.layers, strict=True)):
             out = _circle(fields)
             parts: list[nn.Module] = [_layer(streams, out, 5, mirror)]
             for _ in range(1, layers):
                 layer = _layer(out, out, 5, mirror)
                 parts.append(_Residual(layer) if size.residual else layer)
-            if number:
+            if stage:
                 parts.append(hnn.HDropout2d(out, drop_rate))
             stages.append(nn.Sequential(*parts))
             streams = out
