@@ -5,7 +5,7 @@
 Weights are names or files of networks that were trained on BSDS500's training set alone, for the
 validation set to be new to them. Lines are the maxima of the map across its edges; one is right if
 any person drew one within the benchmark's distance. Prints the scale and the shift of the logits
-that fit best (the option `calibration` of the networks), and how often lines of each strength,
+that fit best (options of the networks), and how often lines of each strength,
 calibrated so, are right.
 """
 

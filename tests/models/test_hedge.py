@@ -94,13 +94,12 @@ def test_frozen_copies_give_the_same() -> None:
 
 def test_probabilities_are_calibrated_and_logits_are_not() -> None:
     torch.manual_seed(0)
-    net = models.hedge_tiny(calibration=[0.5, 0.4]).eval()
+    net = models.hedge_tiny(scale=0.5, shift=0.4).eval()
     x = torch.rand(1, 3, 33, 40)
     logits = net.logits(x)
     torch.testing.assert_close(net(x), (0.5 * logits[:, -1:] + 0.4).sigmoid())
-    for wrong in ([0.5], [-1, 0], [1, "0"], 3):
-        with pytest.raises(ValueError, match="calibration"):
-            models.hedge_tiny(calibration=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="scale is a number above 0, got -1"):
+        models.hedge_tiny(scale=-1)
 
 
 @pytest.mark.parametrize("size", [(16, 24), (17, 25), (16, 25)])

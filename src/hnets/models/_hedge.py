@@ -18,7 +18,7 @@ from hnets import functional as F
 from hnets import nn as hnn
 from hnets.models._hdsn import EdgeNetwork
 from hnets.models._registry import register
-from hnets.nn._base import flag, probability
+from hnets.nn._base import flag, number, probability
 from hnets.streams import Stream, Streams
 
 ORDERS = 2
@@ -62,9 +62,9 @@ class HEdge(EdgeNetwork):
         mirror: whether mirrors are respected too; without it, a network of as many fields has
             nearly twice the parameters.
         drop_rate: in training, the probability that a field of a stage but the first is dropped.
-        calibration: scale and shift of the logits with which the strength of a line is the
-            probability that it was drawn by someone. A loss that gives edges and all else the same
-            weight in total teaches other ones.
+        scale: what logits are multiplied by, and
+        shift: what is then added, for the strength of a line to be the probability that someone
+            drew it. A loss that gives edges and all else the same weight in total teaches others.
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class HEdge(EdgeNetwork):
         size: HEdgeSize,
         mirror: bool = True,
         drop_rate: float = 0.0,
-        calibration: Sequence[float] = (1.0, 0.0),
+        scale: float = 1.0,
+        shift: float = 0.0,
     ) -> None:
         mirror, drop_rate = flag(mirror, "mirror"), probability(drop_rate, "drop_rate")
         stem, stages = _circle(size.stem[1]), list[nn.Module]()
@@ -89,13 +90,8 @@ class HEdge(EdgeNetwork):
             streams = out
         widths = [*([size.tail] if size.tail else []), *[size.decoder] * len(stages)]
         super().__init__(stages, [(ORDERS + 1) * width for width in widths])
-        if not isinstance(calibration, Sequence) or len(calibration) != 2:
-            raise ValueError(f"calibration is a scale and a shift, got {calibration!r}")
-        scale, shift = calibration
-        self.calibration = (
-            number(scale, "calibration's scale", "a number above 0", low=1e-3),
-            number(shift, "calibration's shift", "a number from -10 to 10", low=-10, high=10),
-        )
+        self.scale = number(scale, "scale", "a number above 0", low=1e-3)
+        self.shift = number(shift, "shift", "a number from -10 to 10", low=-10, high=10)
         self.stem = _layer(Streams("3x0r"), stem, size.stem[0], mirror)
         self.halvings = len(stages)
         self.levels = tuple(range(0 if size.tail else 1, self.halvings + 1))
@@ -146,8 +142,7 @@ class HEdge(EdgeNetwork):
 
     def probability(self, logits: Tensor) -> Tensor:
         """That of an edge, calibrated, from the logits of the fusion."""
-        scale, shift = self.calibration
-        return (scale * logits + shift).sigmoid()
+        return (self.scale * logits + self.shift).sigmoid()
 
     def receptive_radius(self) -> int:
         """How many pixels away from a pixel the network looks, at most.
