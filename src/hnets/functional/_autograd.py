@@ -175,6 +175,32 @@ class Assemble(torch.autograd.Function):
         return *gradients, None, None, None, None
 
 
+class Depthwise(torch.autograd.Function):
+    """A depthwise harmonic convolution; the reference comes as an argument."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, kernel: Tensor, padding: int, reference: Callable[..., Tensor]
+    ) -> Tensor:
+        ctx.save_for_backward(x, kernel)
+        ctx.padding, ctx.reference = padding, reference
+        return backend("grouped", x).forward(x, kernel, padding)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x, kernel), padding = ctx.saved_tensors, ctx.padding
+        if torch.is_grad_enabled():
+            again = ctx.reference(x, kernel, padding)
+            return *_differentiable((x, kernel), again, grads[0]), None, None
+        form, grad_x, grad_kernel = backend("grouped", x), None, None
+        parts, size = kernel.shape[1:3]
+        if ctx.needs_input_grad[0]:
+            grad_x = form.grad_input(grads[0], kernel, padding, x.shape[1] // parts)
+        if ctx.needs_input_grad[1]:
+            grad_kernel = form.grad_kernel(grads[0], x, padding, size, parts)
+        return grad_x, grad_kernel, None, None
+
+
 class Halve(torch.autograd.Function):
     """A map of half the size; the gradient depends on nothing but the shape."""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hnets.functional._autograd import Depthwise
+from hnets.functional._dispatch import backend, needs_reference
 from hnets.functional.grouped import reference
 from hnets.streams import Streams
 
@@ -28,7 +30,42 @@ def grouped_conv2d(
     fields, input parts · fields / groups, k, k)``, both part after part; ``parts`` are the numbers
     of input and output parts.
     """
+    if _is_fast(x, kernel, groups, parts, stride, padding, dilation):
+        if torch.is_grad_enabled() and (x.requires_grad or kernel.requires_grad):
+            return Depthwise.apply(x, kernel, padding[0], _depthwise)
+        return backend("grouped", x).forward(x, kernel, padding[0])
     return reference.grouped_conv2d(x, kernel, groups, parts, stride, padding, dilation)
+
+
+def _is_fast(
+    x: Tensor,
+    kernel: Tensor,
+    groups: int,
+    parts: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int],
+) -> bool:
+    """Whether a fast form takes these arguments: depthwise, dense, with the same margin around."""
+    depthwise = (len(kernel), kernel.shape[1]) == (parts[1] * groups, parts[0])
+    margin, size = padding[0], kernel.shape[3]
+    return (
+        depthwise
+        and stride == dilation == (1, 1)
+        and padding == (margin, margin)
+        and margin < size <= min(x.shape[2:]) + 2 * margin
+        and not needs_reference(x)
+        and x.device.type == "cpu"
+        and x.dtype == kernel.dtype == torch.float32
+        and not torch.is_autocast_enabled("cpu")
+        and backend("grouped", x).pays(groups, parts, size)
+    )
+
+
+def _depthwise(x: Tensor, kernel: Tensor, padding: int) -> Tensor:
+    fields = x.shape[1] // kernel.shape[1]
+    parts = (kernel.shape[1], len(kernel) // fields)
+    return reference.grouped_conv2d(x, kernel, fields, parts, (1, 1), (padding, padding), (1, 1))
 
 
 def stream_conv2d(

@@ -17,18 +17,18 @@ def grouped_conv2d(
 ) -> Tensor:
     """Groups to the front, torch's grouped convolution, and groups back behind the parts."""
     y = F.conv2d(
-        _regrouped(x, 1, parts[0], groups),
-        _regrouped(kernel, 0, parts[1], groups),
+        regrouped(x, 1, parts[0], groups),
+        regrouped(kernel, 0, parts[1], groups),
         None,
         stride,
         padding,
         dilation,
         groups,
     )
-    return _regrouped(y, 1, groups, parts[1])
+    return regrouped(y, 1, groups, parts[1])
 
 
-def _regrouped(x: Tensor, dim: int, outer: int, inner: int) -> Tensor:
+def regrouped(x: Tensor, dim: int, outer: int, inner: int) -> Tensor:
     """Channels ``(outer, inner, rest)`` of a dimension as ``(inner, outer, rest)``."""
     apart = x.unflatten(dim, (outer, inner, -1))
     return apart.transpose(dim, dim + 1).flatten(dim, dim + 2)
