@@ -1,7 +1,10 @@
 """The H-Net of 33,347 parameters against a plain CNN of equal multiplications, and escnn.
 
+Light blocks too, against plain depthwise blocks of equal multiplications.
+
     python benchmarks/layers.py                     # CPU: training, inference, memory
     python benchmarks/layers.py --device cuda       # also compiled and as a CUDA graph, tf32, bf16
+    python benchmarks/layers.py --blocks            # the light blocks alone
 
 Everything in one table is timed in turn in one run. Ratios in a table are to the plain CNN, eager;
 the line below compares both in the same form. Above 1 is slower than the plain CNN.
@@ -10,10 +13,19 @@ the line below compares both in the same form. Above 1 is slower than the plain 
 import argparse
 import json
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import torch
-from peers import escnn_frozen, escnn_hnet, have_escnn, plain_cnn, plain_frozen
+from peers import (
+    escnn_frozen,
+    escnn_hnet,
+    have_escnn,
+    plain_cnn,
+    plain_frozen,
+    plain_light,
+    plain_light_frozen,
+)
 from timing import (
     Precision,
     Step,
@@ -31,6 +43,8 @@ import hnets
 
 TRAINING = (46, 256)
 INFERENCE = (1, 16, 256)
+BLOCKS = ((1, 8, 160, 240), (1, 32, 48, 48), (32, 16, 28, 28))
+"""Batch, fields per order, height and width of the light blocks, which have orders 0 to 2."""
 Make = Callable[[], nn.Module]
 
 
@@ -43,6 +57,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds a table")
     parser.add_argument("--min-time", type=float, default=0.3, help="seconds a sample lasts")
     parser.add_argument("--compile", action="store_true", help="add compiled rows on cuda")
+    parser.add_argument("--blocks", action="store_true", help="the light blocks alone")
     parser.add_argument("--json", type=Path, help="also write medians and ratios to this file")
     args = parser.parse_args()
     torch.manual_seed(0)
@@ -50,14 +65,17 @@ def main() -> None:
     results: dict[str, object] = {}
     for precision in ("float32",) if args.device == "cpu" else ("tf32", "bf16"):
         allow_tf32(precision != "float32")
-        for title, functions in _tables(args.device, precision == "bf16", args.compile):
+        parts = [_block_tables] if args.blocks else [_tables, _block_tables]
+        arguments = (args.device, precision == "bf16", args.compile)
+        for title, functions in chain.from_iterable(part(*arguments) for part in parts):
             times = interleaved(functions, args.rounds, args.min_time, args.device)
             print(f"\n{title}, {precision}\n{times.table(to='plain')}")
             print(f"hnets against plain: {_same_form(times)}", flush=True)
             results[f"{title}, {precision}"] = _summary(times)
             torch._dynamo.reset()  # or the next table's networks would count as recompilations
-    print("\nMemory of a training step, MiB beyond what is held before it")
-    for batch in TRAINING:
+    if not args.blocks:
+        print("\nMemory of a training step, MiB beyond what is held before it")
+    for batch in () if args.blocks else TRAINING:
         plain, ours = (
             peak_memory(lambda make=make, batch=batch: training_step(make(), batch, args.device))
             for make in (plain_cnn, hnets.models.hnet_mnist)
@@ -91,6 +109,58 @@ def _tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, dict
                 net = torch.compile(Precision(make(), bf16), mode="reduce-overhead")
                 rows[f"{name}, compiled"] = inference(net, batch, device)
         yield f"Inference, batch {batch}", rows
+
+
+def _block_tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, dict[str, Step]]]:
+    """Light blocks with mirrors, 5×5, in training (forward and backward) and inference."""
+    for batch, fields, height, width in BLOCKS:
+        streams = hnets.Streams(f"{fields}x0r + {fields}x1 + {fields}x2")
+        light = hnets.nn.LightBlock(streams, streams, 5, mirror=True)
+        total = hnets.cost(light, (streams.channels, height, width)).multiplications
+        plain = plain_light(total / (height * width), 5)
+        shapes = {
+            "plain": (batch, plain.body[0].in_channels, height, width),
+            "hnets": (batch, streams.channels, height, width),
+        }
+        nets = {"plain": plain, "hnets": light}
+        title = f"light block, {fields} fields, {batch}×{height}×{width}"
+        rows: dict[str, Step] = {}
+        for name, net in nets.items():
+            forms = {name: Precision(net, bf16)}
+            if device == "cuda" and compiled:
+                forms[f"{name}, compiled"] = torch.compile(forms[name], mode="reduce-overhead")
+            for form, module in forms.items():
+                rows[form] = _block_step(module, shapes[name], device)
+        yield f"Training, {title}", rows
+        frozen = {"plain": plain_light_frozen(plain), "hnets, frozen": hnets.freeze(light)}
+        rows = {}
+        for name, net in frozen.items():
+            shape = shapes[name.split(",")[0]]
+            rows[name] = _block_inference(Precision(net, bf16), shape, device)
+        yield f"Inference, {title}", rows
+
+
+def _block_step(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
+    net = net.to(device).train()
+    x = torch.randn(shape, device=device, requires_grad=True)
+
+    def step() -> None:
+        net(x).square().mean().backward()
+        net.zero_grad()
+        x.grad = None
+
+    return step
+
+
+def _block_inference(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
+    net, x = net.to(device).eval(), torch.randn(shape, device=device)
+
+    def infer() -> torch.Tensor:
+        with torch.inference_mode():
+            maps: torch.Tensor = net(x)
+            return maps
+
+    return infer
 
 
 def _networks(train: bool) -> dict[str, Make]:

@@ -3,14 +3,17 @@
 | function | network |
 |---|---|
 | `plain_cnn()` | ordinary convolutions, the same real channels and so the same multiplications |
+| `plain_light(cost, kernel)` | a plain depthwise block: depthwise, BatchNorm, ReLU, 1×1, residual |
 | `plain_frozen(net)` | the same for inference: batch norm folded into the convolutions |
 | `escnn_hnet()` | the same equivariant network written with escnn, where that is installed |
 | `escnn_frozen(net)` | the same for inference, in the fastest form that escnn allows |
 
-Each is an `nn.Module` from images (batch, 1, 28, 28) to logits (batch, 10). escnn is imported only
-when one of its functions is called; `have_escnn()` asks first. README.md says how to install it.
+Each network is an `nn.Module` from images (batch, 1, 28, 28) to logits (batch, 10). escnn is
+imported only when one of its functions is called; `have_escnn()` asks first. README.md says how to
+install it.
 """
 
+import copy
 import importlib
 import importlib.util
 from collections.abc import Iterable
@@ -59,6 +62,36 @@ def plain_cnn() -> Classifier:
         if layer in POOLED:
             layers += [nn.AvgPool2d(2)]
     return Classifier(nn.Sequential(*layers), groups=4)
+
+
+class PlainLight(nn.Module):
+    """``x + conv1×1(relu(norm(depthwise(x))))``."""
+
+    def __init__(self, channels: int, kernel: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, channels, kernel, padding=kernel // 2, groups=channels, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(channels, channels, 1, bias=False),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = x + self.body(x)
+        return y
+
+
+def plain_light(cost: float, kernel: int) -> PlainLight:
+    """A plain depthwise block of about ``cost`` multiplications per pixel."""
+    channels = (kernel**4 / 4 + cost) ** 0.5 - kernel**2 / 2  # C² + k²·C
+    return PlainLight(round(channels), kernel)
+
+
+def plain_light_frozen(net: PlainLight) -> PlainLight:
+    """The same for inference: batch norm folded into the depthwise convolution."""
+    net = copy.deepcopy(net).eval()
+    net.body = _folded(net.body.children())
+    return net
 
 
 def plain_frozen(net: Classifier) -> Classifier:

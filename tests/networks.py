@@ -58,10 +58,13 @@ class EveryLayer(nn.Module):
             hnn.HConv2d("2x0 + 2x1", "2x-1 + 2x1", 3, padding=(1, 1), combine="stack"),
             hnn.ModAct("2x-1 + 2x1 + 2x-1 + 2x1", torch.tanh),
             hnn.HUpsample2d(2),
+            hnn.LightBlock("2x-1 + 2x1 + 2x-1 + 2x1", "2x-1 + 2x1 + 2x-1 + 2x1"),
         )
         self.side = nn.Sequential(
-            hnn.HConv2d("2x-1 + 2x1 + 2x-1 + 2x1", "4x0r", 3, share=False, rings="gaussian"),
-            hnn.Magnitude("4x0r"),
+            hnn.HConv2d("2x-1 + 2x1 + 2x-1 + 2x1", "4x0r + 4x1", 3, share=False, rings="gaussian"),
+            hnn.LightBlock("4x0r + 4x1", "4x0r + 4x1", squeeze=True, mirror=True),
+            hnn.HConv2d("4x0r + 4x1", "2x0r + 3x1", 1),
+            hnn.Magnitude("2x0r + 3x1"),
         )
         self.head = nn.Sequential(
             hnn.HConv2d("2x-1 + 2x1 + 2x-1 + 2x1", "3x0 + 3x1", 4, stride=2, conjugate=True),

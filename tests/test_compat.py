@@ -70,7 +70,7 @@ def test_compiles_into_one_graph_with_its_backward(training: bool) -> None:
     ("streams", "after"),
     [
         ("1x1", [hnn.ModReLU("1x1")]),
-        (CIRCLE, [hnn.FourierAct(CIRCLE, norm=True), hnn.HAvgPool2d(2), hnn.Magnitude(CIRCLE)]),
+        (CIRCLE, [hnn.LightBlock(CIRCLE, CIRCLE, 3, stride=2), hnn.Magnitude(CIRCLE)]),
         (CIRCLE, [hnn.PolyAct(CIRCLE)]),
     ],
 )
@@ -396,11 +396,12 @@ def second_order_cases() -> dict[str, nn.Module]:
         "HAvgPool2d": hnn.HAvgPool2d(2),
         "Magnitude": hnn.Magnitude(streams),
         "HConv2d": hnn.HConv2d(streams, "1x0r + 1x1", 3),
+        "LightBlock": hnn.LightBlock("2x0r + 2x1", "2x0r + 2x1", 3, squeeze=True),
     }
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("name", ["ModReLU", "HBatchNorm2d", "HAvgPool2d", "Magnitude", "HConv2d"])
+@pytest.mark.parametrize("name", list(second_order_cases()))
 def test_second_derivatives(name: str, training: bool) -> None:
     module = second_order_cases()[name].double()
     x = torch.randn(2, 6, 4, 4, dtype=torch.float64, requires_grad=True)

@@ -35,13 +35,11 @@ def by_reference(x: Tensor, kernel: Tensor, size: tuple[int, ...]) -> Tensor:
     )
 
 
-@pytest.mark.parametrize("most", [cpu._MOST, 200])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("size", SIZES)
 def test_the_cpu_form_and_its_gradients_are_those_of_the_reference(
-    size: tuple[int, ...], last: bool, most: int, monkeypatch: pytest.MonkeyPatch
+    size: tuple[int, ...], last: bool
 ) -> None:
-    monkeypatch.setattr(cpu, "_MOST", most)
     x, kernel, grad = maps(size)
     if last:
         x, grad = (t.to(memory_format=torch.channels_last) for t in (x, grad))
