@@ -2,24 +2,29 @@
 
     python benchmarks/training.py                 # CPU: ratio of epochs, interleaved
     python benchmarks/training.py --device cuda   # and the paper's schedule, one seed and five
+    python benchmarks/training.py --stream pictures-small --set data.size=128 --device cuda
 
-The plain CNN has as many multiplications as the H-Net; both go through the same loop.
+The plain CNN has as many multiplications as the H-Net; both go through the same loop. ``--stream``
+trains a recipe on JPEGs of 500×375 that are made for it, or on the folder of ``--set data.name=…``,
+in memory, from the cache and decoding every image again, and prints the share of each step's time
+that it waited for images.
 """
 
 import argparse
+import os
 import statistics
+import tempfile
 import time
+from pathlib import Path
 
+import numpy as np
 import torch
 from peers import plain_cnn
+from PIL import Image
 
+from hnets.data import Streamed
 from hnets.models import hnet_mnist
-from hnets.train import (
-    Recipe,
-    Run,
-    Team,
-    train,
-)
+from hnets.train import Recipe, Run, Team, joined, prepare, read_recipe, train
 from hnets.train.step import Learner
 from hnets.train.task import Classification
 
@@ -74,14 +79,61 @@ def schedule(count: int, sample: int) -> None:
     print(f"{count} seed(s): {epoch:.3f} s an epoch, {EPOCHS} epochs {epoch * EPOCHS:.0f} s")
 
 
+def make_images(folder: Path, count: int) -> None:
+    """JPEGs of 500×375, about 70 kB each, in ten classes."""
+    random = np.random.default_rng(0)
+    grain = random.normal(0, 8, (375, 500, 3))
+    for number in range(count):
+        place = folder / "train" / str(number % 10)
+        place.mkdir(parents=True, exist_ok=True)
+        coarse = Image.fromarray(random.integers(256, size=(24, 32, 3), dtype=np.uint8))
+        smooth = np.asarray(coarse.resize((500, 375), Image.Resampling.BICUBIC), float)
+        pixels = np.clip(smooth + np.roll(grain, number, (0, 1)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(place / f"{number}.jpg", quality=90)
+
+
+def streaming(name: str, changes: list[str], count: int, epochs: int, device: str) -> None:
+    """Images per second of a recipe and the share of its steps that waits for images."""
+    changes = ["data.val=", "data.test=", f"training.epochs={epochs}", *changes]
+    with tempfile.TemporaryDirectory() as folder, joined(device) as team:
+        if not any(change.startswith("data.name") for change in changes):
+            make_images(Path(folder, "images"), count)
+            changes.append(f"data.name={folder}/images")
+        os.environ["HNETS_CACHE"] = f"{folder}/cache"
+        for kind in ("in memory", "from the cache", "decoded each time"):
+            recipe = read_recipe(
+                name, [*changes, f"data.stream={str(kind != 'in memory').lower()}"]
+            )
+            began, run = time.perf_counter(), Run(recipe, 1)
+            prepare([run], team)
+            ready = time.perf_counter() - began
+            data = run.data[recipe.data.train]
+            if kind == "decoded each time" and isinstance(data, Streamed):
+                data.files.cache.read = lambda row: None  # type: ignore[method-assign]
+            rows = train([run], team)[0].history
+            spent = rows[-1]["seconds"] - rows[0]["seconds"]  # the first epoch warms up
+            waited = sum(row.get("seconds_waiting", 0.0) for row in rows[1:]) / spent
+            speed = len(data) * (epochs - 1) / spent
+            print(
+                f"{kind:17}  {speed:8,.0f} images/s  waited {100 * waited:5.1f} %  "
+                f"(ready after {ready:.1f} s)"
+            )
+
+
 def main() -> None:
-    """Print the comparison, and on a GPU the times."""
+    """Print the comparison, and on a GPU the times; or how a recipe is streamed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--images", type=int, default=920, help="in an epoch of the comparison")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sample", type=int, default=10, help="epochs that are timed (cuda)")
+    parser.add_argument("--stream", metavar="RECIPE", help="measure this recipe only")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="with it")
+    parser.add_argument("--epochs", type=int, default=3, help="of each kind (stream)")
     options = parser.parse_args()
+    if options.stream:
+        streaming(options.stream, options.set, options.images, options.epochs, options.device)
+        return
     epochs(options.images, options.rounds, torch.device(options.device))
     if options.device == "cuda":
         for count in (1, 5):

@@ -107,11 +107,7 @@ class _Checksums:
 
 @dataclass(frozen=True, eq=False)
 class Streamed(Examples):
-    """Images that stay in their files, with their labels.
-
-    >>> Streamed  # made by hnets.data.stream
-    <class 'hnets.data.streamed.Streamed'>
-    """
+    """Images that stay in their files, with their labels, as `hnets.data.stream` makes them."""
 
     rows: Tensor
     """(n,), int64: which of the files."""
@@ -225,7 +221,10 @@ class Streamed(Examples):
                 batches = iter(loader)
             for batch, message in batches:
                 if message and not len(batch):
-                    raise InputError(f"{message}, nor can other images of its class")
+                    raise InputError(
+                        f"{message}, nor can other images of its class be read: see to them, then "
+                        "go on with --resume"
+                    )
                 if message:
                     _warn(f"{message}; other images of their class take the place of such files")
                 yield batch
