@@ -4,15 +4,19 @@ Light blocks too, against plain depthwise blocks of equal multiplications.
 
     python benchmarks/layers.py                     # CPU: training, inference, memory
     python benchmarks/layers.py --device cuda       # also compiled and as a CUDA graph, tf32, bf16
-    python benchmarks/layers.py --blocks            # the light blocks alone
+    python benchmarks/layers.py --only "light block"    # tables with this in their title
+    OMP_NUM_THREADS=1 python benchmarks/layers.py --cpu-time    # where others use the machine too
 
 Everything in one table is timed in turn in one run. Ratios in a table are to the plain CNN, eager;
 the line below compares both in the same form. Above 1 is slower than the plain CNN.
 """
 
 import argparse
+import importlib.util
 import json
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -35,6 +39,7 @@ from timing import (
     inference,
     interleaved,
     peak_memory,
+    served,
     training_step,
 )
 from torch import nn
@@ -46,6 +51,7 @@ INFERENCE = (1, 16, 256)
 BLOCKS = ((1, 8, 160, 240), (1, 32, 48, 48), (32, 16, 28, 28))
 """Batch, fields per order, height and width of the light blocks, which have orders 0 to 2."""
 Make = Callable[[], nn.Module]
+Rows = Callable[[], dict[str, Step]]
 
 
 def main() -> None:
@@ -57,25 +63,36 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds a table")
     parser.add_argument("--min-time", type=float, default=0.3, help="seconds a sample lasts")
     parser.add_argument("--compile", action="store_true", help="add compiled rows on cuda")
-    parser.add_argument("--blocks", action="store_true", help="the light blocks alone")
+    parser.add_argument("--only", default="", help="tables whose title has this in it")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="count the time of one thread, not the wall clock: for a machine that is not quiet",
+    )
     parser.add_argument("--json", type=Path, help="also write medians and ratios to this file")
     args = parser.parse_args()
+    if args.cpu_time and torch.get_num_threads() > 1:
+        parser.error("--cpu-time counts one thread; set OMP_NUM_THREADS=1")
+    clock = time.thread_time if args.cpu_time else time.perf_counter
     torch.manual_seed(0)
     print(f"torch {torch.__version__} on {_machine(args.device)}")
     results: dict[str, object] = {}
     for precision in ("float32",) if args.device == "cpu" else ("tf32", "bf16"):
         allow_tf32(precision != "float32")
-        parts = [_block_tables] if args.blocks else [_tables, _block_tables]
         arguments = (args.device, precision == "bf16", args.compile)
-        for title, functions in chain.from_iterable(part(*arguments) for part in parts):
-            times = interleaved(functions, args.rounds, args.min_time, args.device)
-            print(f"\n{title}, {precision}\n{times.table(to='plain')}")
+        for name, rows in chain(_tables(*arguments), _block_tables(*arguments)):
+            title = f"{name}, {precision}"
+            if args.only not in title:
+                continue
+            times = interleaved(rows(), args.rounds, args.min_time, args.device, clock)
+            print(f"\n{title}\n{times.table(to='plain')}")
             print(f"hnets against plain: {_same_form(times)}", flush=True)
-            results[f"{title}, {precision}"] = _summary(times)
+            results[title] = _summary(times)
             torch._dynamo.reset()  # or the next table's networks would count as recompilations
-    if not args.blocks:
-        print("\nMemory of a training step, MiB beyond what is held before it")
-    for batch in () if args.blocks else TRAINING:
+    memory = "Memory of a training step"
+    if args.only in memory:
+        print(f"\n{memory}, MiB beyond what is held before it")
+    for batch in TRAINING if args.only in memory else ():
         plain, ours = (
             peak_memory(lambda make=make, batch=batch: training_step(make(), batch, args.device))
             for make in (plain_cnn, hnets.models.hnet_mnist)
@@ -90,28 +107,40 @@ def main() -> None:
         args.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
-def _tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, dict[str, Step]]]:
+def _tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, Rows]]:
+    arguments = (device, bf16, compiled)
     for batch in TRAINING:
-        rows: dict[str, Step] = {}
-        for name, make in _networks(train=True).items():
-            rows[name] = training_step(Precision(make(), bf16), batch, device)
-            if device == "cuda" and name in ("plain", "hnets"):
-                rows[f"{name}, CUDA graph"] = graphed(Precision(make(), bf16), batch, device)
-                if compiled:
-                    net = torch.compile(Precision(make(), bf16), mode="reduce-overhead")
-                    rows[f"{name}, compiled"] = training_step(net, batch, device)
-        yield f"Training step, batch {batch}", rows
+        yield f"Training step, batch {batch}", partial(_training, batch, *arguments)
     for batch in INFERENCE:
-        rows = {}
-        for name, make in _networks(train=False).items():
-            rows[name] = inference(Precision(make(), bf16), batch, device)
-            if device == "cuda" and compiled and name in ("plain", "hnets, frozen"):
+        yield f"Inference, batch {batch}", partial(_inference, batch, *arguments)
+
+
+def _training(batch: int, device: str, bf16: bool, compiled: bool) -> dict[str, Step]:
+    rows: dict[str, Step] = {}
+    for name, make in _networks(train=True).items():
+        rows[name] = training_step(Precision(make(), bf16), batch, device)
+        if device == "cuda" and name in ("plain", "hnets"):
+            rows[f"{name}, CUDA graph"] = graphed(Precision(make(), bf16), batch, device)
+            if compiled:
                 net = torch.compile(Precision(make(), bf16), mode="reduce-overhead")
-                rows[f"{name}, compiled"] = inference(net, batch, device)
-        yield f"Inference, batch {batch}", rows
+                rows[f"{name}, compiled"] = training_step(net, batch, device)
+    return rows
 
 
-def _block_tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, dict[str, Step]]]:
+def _inference(batch: int, device: str, bf16: bool, compiled: bool) -> dict[str, Step]:
+    rows: dict[str, Step] = {}
+    for name, make in _networks(train=False).items():
+        rows[name] = inference(Precision(make(), bf16), batch, device)
+        if device == "cuda" and compiled and name in ("plain", "hnets, frozen"):
+            net = torch.compile(Precision(make(), bf16), mode="reduce-overhead")
+            rows[f"{name}, compiled"] = inference(net, batch, device)
+    if device == "cpu" and importlib.util.find_spec("onnxruntime"):
+        rows["plain, onnxruntime"] = served(plain_cnn(), batch)
+        rows["hnets, onnxruntime"] = served(hnets.models.hnet_mnist(), batch)
+    return rows
+
+
+def _block_tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, Rows]]:
     """Light blocks with mirrors, 5×5, in training (forward and backward) and inference."""
     for batch, fields, height, width in BLOCKS:
         streams = hnets.Streams(f"{fields}x0r + {fields}x1 + {fields}x2")
@@ -131,13 +160,13 @@ def _block_tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str
                 forms[f"{name}, compiled"] = torch.compile(forms[name], mode="reduce-overhead")
             for form, module in forms.items():
                 rows[form] = _block_step(module, shapes[name], device)
-        yield f"Training, {title}", rows
+        yield f"Training, {title}", rows.copy
         frozen = {"plain": plain_light_frozen(plain), "hnets, frozen": hnets.freeze(light)}
         rows = {}
         for name, net in frozen.items():
             shape = shapes[name.split(",")[0]]
             rows[name] = _block_inference(Precision(net, bf16), shape, device)
-        yield f"Inference, {title}", rows
+        yield f"Inference, {title}", rows.copy
 
 
 def _block_step(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
@@ -191,6 +220,7 @@ def _same_form(times: Timings) -> str:
         "compiled": ("plain, compiled", "hnets, compiled"),
         "frozen": ("plain", "hnets, frozen"),
         "both folded": ("plain, norms folded", "hnets, frozen"),
+        "onnxruntime": ("plain, onnxruntime", "hnets, onnxruntime"),
         "frozen and compiled": ("plain, compiled", "hnets, frozen, compiled"),
     }
     there = {form: pair for form, pair in forms.items() if times.seconds.keys() >= set(pair)}

@@ -19,12 +19,17 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile, record_function
+
+import hnets
 
 Step = Callable[[], object]
 
@@ -84,16 +89,19 @@ def interleaved(
     rounds: int = 15,
     min_time: float = 0.2,
     device: str | torch.device = "cpu",
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Timings:
     """Time the functions in turn, `rounds` times; a sample repeats its function for `min_time` s.
 
     Every function is warmed up first (compilation, autotuning, allocator). Odd rounds run in
     reverse, so that no function always follows the same neighbour. On CUDA a sample is the time
-    between two events on the stream, launch gaps included; elsewhere it is the wall clock.
+    between two events on the stream, launch gaps included; elsewhere it is that of ``clock``.
     """
     if not functions or rounds < 1:
         raise ValueError(f"nothing to time: {len(functions)} functions, {rounds} rounds")
-    sample = _cuda_sample if torch.device(device).type == "cuda" else _wall_sample
+    sample = partial(_clock_sample, clock)
+    if torch.device(device).type == "cuda":
+        sample = _cuda_sample
     calls = {name: _calls_filling(min_time, fn, sample) for name, fn in functions.items()}
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     order = list(functions)
@@ -120,11 +128,11 @@ def _calls_filling(min_time: float, fn: Step, sample: Callable[[Step, int], floa
     return max(1, math.ceil(min_time / fastest))
 
 
-def _wall_sample(fn: Step, calls: int) -> float:
-    started = time.perf_counter()
+def _clock_sample(clock: Callable[[], float], fn: Step, calls: int) -> float:
+    started = clock()
     for _ in range(calls):
         fn()
-    return (time.perf_counter() - started) / calls
+    return (clock() - started) / calls
 
 
 def _cuda_sample(fn: Step, calls: int) -> float:
@@ -237,6 +245,19 @@ def inference(net: nn.Module, batch: int, device: str | torch.device = "cpu") ->
             return logits
 
     return infer
+
+
+def served(net: nn.Module, batch: int) -> Step:
+    """The same by onnxruntime from the network's ONNX file, on as many threads as torch has."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    with TemporaryDirectory() as folder:
+        path = hnets.export.onnx(net.eval(), Path(folder) / "net.onnx", (1, 1, 28, 28))
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    images = random_digits(batch)[0].numpy()
+    return lambda: session.run(None, {"input": images})
 
 
 def random_digits(batch: int, device: str | torch.device = "cpu") -> tuple[Tensor, Tensor]:
