@@ -82,8 +82,9 @@ def _streams(rng: random.Random, groups: int = 1) -> str:
     return " + ".join(parts)
 
 
-def _circle(rng: random.Random) -> str:
-    width, order = rng.randint(1, 3), rng.randint(0, 3)
+def _circle(rng: random.Random, order: int | None = None) -> str:
+    width = rng.randint(1, 3)
+    order = rng.randint(0, 3) if order is None else order
     return " + ".join([f"{width}x0r", *(f"{width}x{k}" for k in range(1, order + 1))])
 
 
@@ -92,6 +93,15 @@ def _draw(rng: random.Random) -> tuple[str, dict[str, Any]]:
     eps = {"eps": rng.choice((1e-5, 1e-3, 0.1)), "momentum": rng.choice((0.0, 0.1, 1.0))}
     near = {"magnitude_eps": rng.choice((1e-12, 1e-4, 1.0))}
     groups = rng.choice((1, 1, 1, 2, 3))
+    order = rng.randint(0, 2)
+    block = {
+        "in_streams": _circle(rng, order),
+        "out_streams": _circle(rng, order),
+        "kernel_size": rng.choice((1, 3, 5)),
+        "stride": rng.choice((1, 1, 2, 3)),
+        "mirror": rng.random() < 0.5,
+        "squeeze": rng.random() < 0.5,
+    }
     mirror = rng.random() < 0.3
     drawn: dict[str, dict[str, Any]] = {
         "HConv2d": {
@@ -115,6 +125,9 @@ def _draw(rng: random.Random) -> tuple[str, dict[str, Any]]:
         "AngularNorm2d": {"streams": _circle(rng), **eps},
         "ModReLU": {"streams": _streams(rng), **near},
         "ModAct": {"streams": _streams(rng), "act": rng.choice(ACTS), **near},
+        "ResidualBlock": block,
+        "LightBlock": block,
+        "SqueezeExcite": {"streams": _streams(rng), "reduction": rng.randint(1, 4)},
         "Gated": {"streams": _streams(rng)},
         "HDropout2d": {"streams": _streams(rng), "p": rng.choice((0, 0.0, 0.5, 0.99))},
         "FourierAct": {

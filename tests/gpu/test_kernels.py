@@ -231,6 +231,45 @@ def test_kernels_are_assembled_as_on_cpu(
         torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize(
+    ("streams", "size", "options"),
+    [
+        ("16x0r + 16x1 + 16x2", 5, {"groups": 16, "padding": "same"}),
+        ("8x0r + 8x1", 3, {"groups": 8, "padding": "same"}),
+        ("8x0 + 8x1", 5, {"groups": 4, "stride": 2}),
+        ("4x0r + 8x1", 5, {"groups": 4, "padding": 1}),
+        ("16x0r + 16x1 + 16x2", 1, {"mirror": True}),
+        ("16x0r + 16x1 + 16x2", 1, {}),
+    ],
+)
+def test_grouped_and_1x1_layers_agree_with_the_cpu(
+    streams: str,
+    size: int,
+    options: dict[str, object],
+    memory_format: torch.memory_format,
+    dtype: torch.dtype,
+) -> None:
+    layer = hnn.HConv2d(streams, streams, size, **options).double()
+    twin = hnn.HConv2d(streams, streams, size, **options, dtype=dtype, device="cuda")
+    twin.load_state_dict(layer.state_dict())
+    x = torch.randn(3, layer.in_streams.channels, 17, 12).to(dtype)
+    gpu_x = x.cuda().contiguous(memory_format=memory_format).requires_grad_()
+    x = x.double().requires_grad_()
+    y, gpu_y = layer(x), twin(gpu_x)
+    grad = torch.randn_like(y).to(dtype)
+    y.backward(grad.double())
+    gpu_y.backward(grad.cuda())
+    assert gpu_y.dtype == dtype
+    bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
+    values = zip((gpu_x, *twin.parameters()), (x, *layer.parameters()), strict=True)
+    for got, expected in [(gpu_y, y), *((a.grad, b.grad) for a, b in values)]:
+        assert got is not None
+        assert expected is not None
+        assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
+
+
 @pytest.mark.parametrize("memory_format", FORMATS)
 def test_a_training_step_agrees_with_the_cpu(memory_format: torch.memory_format) -> None:
     net = hnets.models.hnet_mnist()

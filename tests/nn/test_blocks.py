@@ -46,6 +46,7 @@ def test_blocks_are_equivariant(
     channels = Streams(into).channels
     block = trained(kind(into, out, **{"kernel_size": 5, "mirror": mirror} | options), channels)
     assert_equivariant(block, EXACT, size=24)
+    assert block.mirror == mirror
     if mirror:
         block = block.double().eval()
         x = torch.randn(1, channels, 12, 10, dtype=torch.float64)

@@ -79,7 +79,8 @@ class _Block(StreamModule):
     ) -> None:
         super().__init__(in_streams)
         self.out_streams = Streams(out_streams)
-        self.pool = HAvgPool2d(stride) if whole(stride, "stride") > 1 else None
+        self.stride = whole(stride, "stride")
+        self.pool = HAvgPool2d(stride) if stride > 1 else None
         self.skip = None
         if self.in_streams != self.out_streams:
             missing = set(self.out_streams.orders) ^ set(self.in_streams.orders)
@@ -90,6 +91,11 @@ class _Block(StreamModule):
                     "with an HConv2d first"
                 )
             self.skip = _mix(self.in_streams, self.out_streams, mirror, like)
+
+    @property
+    def mirror(self) -> bool:
+        """Whether the block commutes with reflections."""
+        return all(part.mirror for part in self.modules() if isinstance(part, HConv2d))
 
     def reset_parameters(self) -> None:
         """Draw new filters, those of the last convolution small."""
@@ -168,6 +174,10 @@ class LightBlock(_Block):
     >>> block = LightBlock("16x0r + 16x1", "16x0r + 16x1", kernel_size=5, mirror=True)
     >>> block(torch.randn(2, 48, 9, 9)).shape
     torch.Size([2, 48, 9, 9])
+    >>> import hnets
+    >>> [hnets.cost(net, (48, 9, 9)).multiplications // 81          # per pixel
+    ...  for net in (block, HConv2d("16x0r + 16x1", "16x0r + 16x1", 5, padding="same"))]
+    [4368, 57600]
 
     In the depthwise convolution orders meet and fields do not; in the 1×1 one fields meet and
     orders do not. Arguments and ``act`` are those of `ResidualBlock`; a field is one per stream,
