@@ -31,6 +31,8 @@ def grouped_conv2d(
     of input and output parts.
     """
     if _is_fast(x, kernel, groups, parts, stride, padding, dilation):
+        if torch.is_autocast_enabled(x.device.type):  # the kernel is rounded where it is read
+            x = x.to(torch.get_autocast_dtype(x.device.type))
         if torch.is_grad_enabled() and (x.requires_grad or kernel.requires_grad):
             return Depthwise.apply(x, kernel, padding[0], _depthwise)
         return backend("grouped", x).forward(x, kernel, padding[0])
@@ -54,15 +56,24 @@ def _is_fast(
         and stride == dilation == (1, 1)
         and padding == (margin, margin)
         and margin < size <= min(x.shape[2:]) + 2 * margin
+        and max(parts) * groups * x.shape[2] * x.shape[3] < 2**31
         and not needs_reference(x)
-        and x.device.type == "cpu"
-        and x.dtype == kernel.dtype == torch.float32
-        and not torch.is_autocast_enabled("cpu")
+        and _has_type(x, kernel)
         and backend("grouped", x).pays(groups, parts, size)
     )
 
 
+def _has_type(x: Tensor, kernel: Tensor) -> bool:
+    """Whether a fast form takes these types of numbers."""
+    autocast = torch.is_autocast_enabled(x.device.type)
+    if x.device.type == "cpu":
+        return x.dtype == kernel.dtype == torch.float32 and not autocast
+    known = {torch.float32, torch.float16, torch.bfloat16}
+    return (autocast or x.dtype == kernel.dtype) and {x.dtype, kernel.dtype} <= known
+
+
 def _depthwise(x: Tensor, kernel: Tensor, padding: int) -> Tensor:
+    kernel = kernel.to(x.dtype)
     fields = x.shape[1] // kernel.shape[1]
     parts = (kernel.shape[1], len(kernel) // fields)
     return reference.grouped_conv2d(x, kernel, fields, parts, (1, 1), (padding, padding), (1, 1))
