@@ -257,3 +257,17 @@ def test_inputs_that_name_no_image_are_listed_and_the_others_are_found(tmp_path:
         f"there is no file like {tmp_path}/*.gif; give the path of an image",
         f"there is no file {tmp_path}/b.png; give the path of an image",
     ]
+
+
+def test_a_large_jpeg_is_decoded_at_a_fraction_of_its_size(tmp_path: Path) -> None:
+    ramp = np.linspace(0, 255, 800).astype(np.uint8)
+    whole = Image.fromarray(np.broadcast_to(ramp, (600, 800)).copy())
+    whole.save(tmp_path / "a.jpg", quality=95)
+    whole.save(tmp_path / "a.png")
+    for needed, size in ((100, (100, 75)), (101, (200, 150)), (400, (400, 300)), (401, (800, 600))):
+        image = read_image(tmp_path / "a.jpg", needed=needed)
+        assert image.size == size
+        small = np.asarray(whole.resize(size, Image.Resampling.BOX), int)
+        assert np.abs(np.asarray(image)[..., 0].astype(int) - small).max() <= 4
+    assert read_image(tmp_path / "a.png", needed=100).size == (800, 600)
+    assert read_image(tmp_path / "a.jpg", needed=9999).size == (800, 600)

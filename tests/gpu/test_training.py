@@ -1,7 +1,11 @@
 """A captured step is the step, and the learning rate that it reads is the schedule's."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from hnets.models import create_model
@@ -58,6 +62,28 @@ def test_captured_steps_are_the_steps() -> None:
                 one.step()
         expected, actual = eager.end_epoch(), captured.end_epoch()
         assert actual == pytest.approx(expected, rel=1e-2)
+
+
+def test_streamed_images_are_those_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HNETS_CACHE", str(tmp_path / "cache"))
+    random = np.random.default_rng(0)
+    for number in range(100):
+        folder = tmp_path / "images" / str(number % 2)
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = random.integers(256, size=(28, 28), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    changes = {"data.name": str(tmp_path / "images"), "training.epochs": 3}
+    recipe, team = learner().recipe.replace(changes), Team(0, 1, torch.device("cuda"))
+    losses = [
+        [
+            row["loss"]
+            for row in train([Run(recipe.replace({"data.stream": s}), 1)], team)[0].history
+        ]
+        for s in (False, True)
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-2)
 
 
 def test_a_captured_step_reads_the_rate_from_the_device() -> None:

@@ -35,6 +35,18 @@ def test_every_image_is_seen_in_every_epoch_and_all_batches_are_full(
     assert not torch.equal(*orders)
 
 
+def test_each_process_reads_its_share_of_each_batch(tiny: Callable[..., Recipe]) -> None:
+    one = learner(tiny())
+    one.begin_epoch(1, [1.0] * 3)
+    two = []
+    for rank in range(2):
+        one.team = Team(rank, 2, torch.device("cpu"))
+        two.append(list(one._shares(1))[:3])
+    assert [len(rows) for rows in two[0]] == [11] * 3
+    batches = [torch.cat(shares) for shares in zip(*two, strict=True)]
+    assert torch.equal(torch.cat(batches), one._order)
+
+
 def test_the_rate_of_every_step_is_that_of_the_schedule(tiny: Callable[..., Recipe]) -> None:
     """With Adam's first step each weight moves by the rate, whatever the gradient."""
     one = learner(tiny(optimiser__rate=0.5, optimiser__eps=1e-30))
