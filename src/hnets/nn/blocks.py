@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from hnets.nn.norm import HBatchNorm2d
 from hnets.nn.resample import HAvgPool2d
 from hnets.streams import Streams, StreamsLike
 
+Make = Callable[..., HConv2d]
 _GAIN = 0.25
 """Of the initial weights of the last convolution of a block: twenty blocks less than double the
 power of their input, and gradients reach all weights from the start."""
@@ -67,30 +70,51 @@ class SqueezeExcite(StreamModule):
 class _Block(StreamModule):
     """``skip(x) + body(x)``, both after a mean over stride×stride pixels."""
 
-    body: nn.Sequential
-
     def __init__(
         self,
         in_streams: StreamsLike,
         out_streams: StreamsLike,
-        stride: int,
-        mirror: bool,
-        like: dict[str, Any],
+        kernel_size: int = 5,
+        *,
+        stride: int = 1,
+        mirror: bool = False,
+        rings: Rings | None = None,
+        squeeze: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(in_streams)
+        super().__init__(in_streams, dtype)
         self.out_streams = Streams(out_streams)
         self.stride = whole(stride, "stride")
         self.pool = HAvgPool2d(stride) if stride > 1 else None
+        if rings is None:
+            rings = "gaussian" if whole(kernel_size, "kernel_size") > 3 else "exact"
+        # All equivariant kernels, which cost no more multiplications than fewer.
+        all_kernels: dict[str, Any] = {"phase": "free", "share": False, "conjugate": True}
+        kinds = {"mirror": True} if flag(mirror, "mirror") else all_kernels
+        like: dict[str, Any] = {"device": device, "dtype": dtype}
+        mix: Make = partial(HConv2d, kernel_size=1, **kinds, **like)
+        options = {"padding": "same", "rings": rings} | kinds | like | options
+        conv: Make = partial(HConv2d, kernel_size=kernel_size, **options)
         self.skip = None
         if self.in_streams != self.out_streams:
-            missing = set(self.out_streams.orders) ^ set(self.in_streams.orders)
-            if missing:
+            if set(self.out_streams.orders) != set(self.in_streams.orders):
                 raise ValueError(
                     f"{type(self).__name__} takes and gives the same orders, as its skip joins "
                     f'equal ones; "{self.in_streams}" → "{self.out_streams}" does not: make them '
                     "with an HConv2d first"
                 )
-            self.skip = _mix(self.in_streams, self.out_streams, mirror, like)
+            self.skip = mix(self.in_streams, self.out_streams)
+        *layers, last = self._layers(conv, mix, like)
+        if flag(squeeze, "squeeze"):
+            layers.append(SqueezeExcite(last.in_streams, **like))
+        self.body = nn.Sequential(*layers, last)
+        self.reset_parameters()
+
+    def _layers(self, conv: Make, mix: Make, like: dict[str, Any]) -> list[Any]:
+        """The body: layers made by these functions of input and output streams."""
+        raise NotImplementedError
 
     @property
     def mirror(self) -> bool:
@@ -140,32 +164,9 @@ class ResidualBlock(_Block):
         options: other arguments of the k×k `HConv2d`, such as ``phase`` or ``padding_mode``.
     """
 
-    def __init__(
-        self,
-        in_streams: StreamsLike,
-        out_streams: StreamsLike,
-        kernel_size: int = 3,
-        *,
-        stride: int = 1,
-        mirror: bool = False,
-        rings: Rings | None = None,
-        squeeze: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        **options: Any,
-    ) -> None:
-        like: dict[str, Any] = {"device": device, "dtype": dtype}
-        super().__init__(in_streams, out_streams, stride, mirror, like)
+    def _layers(self, conv: Make, mix: Make, like: dict[str, Any]) -> list[Any]:
         into, out = self.in_streams, self.out_streams
-        options = _options(kernel_size, mirror, rings) | like | options
-        self.body = nn.Sequential(
-            _act(into, like),
-            HConv2d(into, out, kernel_size, **options),
-            _act(out, like),
-            *([SqueezeExcite(out, **like)] if flag(squeeze, "squeeze") else []),
-            HConv2d(out, out, kernel_size, **options),
-        )
-        self.reset_parameters()
+        return [_act(into, like), conv(into, out), _act(out, like), conv(out, out)]
 
 
 class LightBlock(_Block):
@@ -184,53 +185,13 @@ class LightBlock(_Block):
     and where multiplicities differ, a share of each.
     """
 
-    def __init__(
-        self,
-        in_streams: StreamsLike,
-        out_streams: StreamsLike,
-        kernel_size: int = 5,
-        *,
-        stride: int = 1,
-        mirror: bool = False,
-        rings: Rings | None = None,
-        squeeze: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        **options: Any,
-    ) -> None:
-        like: dict[str, Any] = {"device": device, "dtype": dtype}
-        super().__init__(in_streams, out_streams, stride, mirror, like)
+    def _layers(self, conv: Make, mix: Make, like: dict[str, Any]) -> list[Any]:
         into = self.in_streams
-        options = _options(kernel_size, mirror, rings) | like | options
         fields = math.gcd(*(stream.multiplicity for stream in into))
-        self.body = nn.Sequential(
-            HConv2d(into, into, kernel_size, groups=fields, **options),
-            _act(into, like),
-            *([SqueezeExcite(into, **like)] if flag(squeeze, "squeeze") else []),
-            _mix(into, self.out_streams, mirror, like),
-        )
-        self.reset_parameters()
-
-
-def _options(kernel_size: int, mirror: bool, rings: Rings | None) -> dict[str, Any]:
-    if rings is None:
-        rings = "gaussian" if whole(kernel_size, "kernel_size") > 3 else "exact"
-    return {"padding": "same", "rings": rings} | _complete(mirror)
-
-
-def _complete(mirror: bool) -> dict[str, Any]:
-    """The options of all equivariant kernels, which cost no more multiplications than fewer."""
-    if flag(mirror, "mirror"):
-        return {"mirror": True}
-    return {"phase": "free", "share": False, "conjugate": True}
+        return [conv(into, into, groups=fields), _act(into, like), mix(into, self.out_streams)]
 
 
 def _act(streams: Streams, like: dict[str, Any]) -> FourierAct | HBatchNorm2d:
     if is_circle(streams):
         return FourierAct(streams, norm=True, **like)
     return HBatchNorm2d(streams, **like)
-
-
-def _mix(into: Streams, out: Streams, mirror: bool, like: dict[str, Any]) -> HConv2d:
-    """Fields meet, order by order."""
-    return HConv2d(into, out, 1, **_complete(mirror), **like)
