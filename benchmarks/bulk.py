@@ -42,7 +42,7 @@ def main() -> None:
     args = parser.parse_args()
     worker = EdgeWorker(args.kinds.split(","), device=args.device, threads=args.threads)
     with tempfile.TemporaryDirectory() as folder:
-        paths = _photographs(Path(folder, "in"), args.images)
+        paths = photographs(Path(folder, "in"), args.images)
         names = [Path(folder, "out", path.stem) for path in paths]
         arrays = [np.asarray(read_image(path)) for path in paths]
         step = worker.detector.at_once((HEIGHT, WIDTH))
@@ -84,7 +84,7 @@ def main() -> None:
     print(f"one by one takes {faster.median:.3g} times as long as hnets edges")
 
 
-def _photographs(folder: Path, number: int) -> list[Path]:
+def photographs(folder: Path, number: int) -> list[Path]:
     """Crops of a photograph, each another one."""
     photo, random = coffee(), np.random.default_rng(0)
     folder.mkdir(parents=True)

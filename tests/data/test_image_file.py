@@ -1,4 +1,4 @@
-"""Finding image files, and reading those of every kind."""
+"""Reading image files of every kind."""
 
 import errno
 import io
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hnets.data.image_file import SUFFIXES, ImageError, find_images, read_image
+from hnets.data.image_file import SUFFIXES, ImageError, read_image
 
 
 def gradient(width: int = 40, height: int = 30) -> Image.Image:
@@ -242,21 +242,6 @@ def test_large_images_of_many_bits_are_stretched_strip_by_strip(
     np.testing.assert_array_equal(np.asarray(read_image(path)), whole)
     assert (whole.min(), whole.max()) == (0, 255)
     assert whole[7, 7, 0] == 0, "NaN is as dark as the darkest"
-
-
-def test_inputs_that_name_no_image_are_listed_and_the_others_are_found(tmp_path: Path) -> None:
-    empty, image = tmp_path / "empty", tmp_path / "a.png"
-    empty.mkdir()
-    image.touch()
-    inputs = [empty, image, tmp_path / "*.gif", tmp_path / "b.png", tmp_path / "?.png"]
-    paths, errors = find_images(map(str, inputs))
-    assert paths == {image: Path()}
-    assert [str(error) for error in errors] == [
-        f"there is no image in the folder {empty}; expected files that end in "
-        f"{', '.join(SUFFIXES)}",
-        f"there is no file like {tmp_path}/*.gif; give the path of an image",
-        f"there is no file {tmp_path}/b.png; give the path of an image",
-    ]
 
 
 def test_a_large_jpeg_is_decoded_at_a_fraction_of_its_size(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Image files in batches: what their outputs are called, and the work."""
+"""Image files in batches: which ones are meant, what their outputs are called, and the work."""
 
 import functools
 import io
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from drawings import blobs
+from hnets.data.image_file import SUFFIXES
 from hnets.errors import InputError
 from hnets.predict import EdgeDetector, EdgeWorker, batch
-from hnets.predict.batch import EncodedImage, output_names, write_edges
+from hnets.predict.batch import EncodedImage, find_images, output_names, write_edges
 from networks import edge_network
 
 
@@ -48,6 +49,21 @@ def test_names_are_the_same_whatever_the_letters_case(tmp_path: Path) -> None:
     for step in (1, -1):  # whatever the order, too
         images = dict.fromkeys(paths[::step], Path())
         assert output_names(images, tmp_path, [".edges.png"]) == expected[::step]
+
+
+def test_inputs_that_name_no_image_are_listed_and_the_others_are_found(tmp_path: Path) -> None:
+    empty, image = tmp_path / "empty", tmp_path / "a.png"
+    empty.mkdir()
+    image.touch()
+    inputs = [empty, image, tmp_path / "*.gif", tmp_path / "b.png", tmp_path / "?.png"]
+    paths, errors = find_images(map(str, inputs))
+    assert paths == {image: Path()}
+    assert [str(error) for error in errors] == [
+        f"there is no image in the folder {empty}; expected files that end in "
+        f"{', '.join(SUFFIXES)}",
+        f"there is no file like {tmp_path}/*.gif; give the path of an image",
+        f"there is no file {tmp_path}/b.png; give the path of an image",
+    ]
 
 
 # The worker ---------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def digits(
     A 6 and a 9 are rotations of each other by 180°: a network that is invariant
     to rotation tells them apart only by how people write them.
     """
-    from hnets.data.image_file import find_images
+    from hnets.predict.batch import find_images
 
     found, errors = find_images(images)
     paths = list(found)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from hnets.cli.command_line import Device, app, check_folder, complain, progress_bar
 from hnets.errors import InputError
@@ -17,18 +21,32 @@ if TYPE_CHECKING:
     from hnets.predict import EdgeWorker
 
 FOLDER = Path("edges-out")
+_ADDRESS = re.compile(r"auto|local|(ray://)?[^\s/]+:\d+")
+"""What may follow --ray; what else does is an input."""
+_ANY = "any"
+"""The value of --ray without an address."""
 NAMED = 12
 """Files that are named when they are written; of more, only the number is said."""
 
 
-@app.command()
+class _Edges(TyperCommand):
+    """A command whose option --ray may come without an address."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for place, word in enumerate(args):
+            if word == "--ray" and not _ADDRESS.fullmatch("".join(args[place + 1 : place + 2])):
+                args[place] = f"--ray={_ANY}"
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=_Edges)
 def edges(
     inputs: Annotated[
         list[str],
         typer.Argument(metavar="INPUT...", help="Images, folders, patterns, or - for stdin."),
     ],
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--out", "-o", metavar="FOLDER", show_default="edges-out, or stdout for stdin",
             help="Where to write; - is stdout.",
@@ -61,6 +79,19 @@ def edges(
         typer.Option("--skip-existing", help="Leave out images whose files are there already."),
     ] = False,
     device: Device = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:PORT]",
+            help="By a Ray cluster, from and to folders or URLs; of this machine by default.",
+        ),
+    ] = None,
+    parquet: Annotated[
+        bool,
+        typer.Option(
+            "--parquet", help="With --ray: rows of Parquet files, also if FOLDER ends in .parquet."
+        ),
+    ] = False,
 ) -> None:  # fmt: skip
     """Find the edges in images, and which way they run.
 
@@ -76,15 +107,30 @@ def edges(
     hnets edges photo.jpg --scale 0.5,1,1.5  slower, often better
     hnets edges - < photo.jpg > edges.png    in a pipe, also with --thin or
                                              another one of these
+    hnets edges s3://bucket/photos -o s3://bucket/maps --ray HOST:PORT
+                                             by a cluster
     """
-    from hnets.data.image_file import STDIN, find_images
-    from hnets.predict.batch import KINDS, EdgeWorker, output_names, outputs_of
+    from hnets.predict.batch import (
+        KINDS,
+        STDIN,
+        EdgeWorker,
+        find_images,
+        output_names,
+        outputs_of,
+    )
 
     scales = _scales(scale or ["1"])
     asked = {"thin": thin, "orientation": orientation, "overlay": overlay, "npz": npz}
     kinds = [kind for kind, wanted in asked.items() if wanted]
-    piped = str(out) == STDIN or (out is None and inputs == [STDIN])
-    folder = out or FOLDER
+    if ray is not None:
+        address = None if ray == _ANY else ray
+        _by_ray(inputs, out, ["edges", *kinds], scales, device, address, parquet, skip_existing)
+        return
+    for text in (*inputs, out or "", *(["--parquet"] if parquet else [])):
+        if "://" in text or text == "--parquet":
+            raise typer.BadParameter(f"expected --ray with {text}; add it")
+    piped = out == STDIN or (out is None and inputs == [STDIN])
+    folder = Path(out) if out else FOLDER
     if piped:
         _check_stdout(kinds)
     else:
@@ -118,8 +164,8 @@ def edges(
 
 def _to_folder(worker: EdgeWorker, names: Mapping[Path, Path], folder: Path, skipped: int) -> int:
     """Write the edges of images under their names, and say so; how many could not be written."""
-    from hnets.data.image_file import STDIN, stderr_lock
-    from hnets.predict.batch import KINDS, EncodedImage, write_edges
+    from hnets.data.image_file import stderr_lock
+    from hnets.predict.batch import KINDS, STDIN, EncodedImage, write_edges
 
     images, targets, failed = list[EncodedImage](), list[Path](), 0
     for path, name in names.items():
@@ -155,19 +201,57 @@ def _to_folder(worker: EdgeWorker, names: Mapping[Path, Path], folder: Path, ski
             for path in paths:
                 typer.echo(f"wrote {path}")
     else:
-        done = files // len(worker.kinds)
-        rate = f"{len(images) / seconds:.3g} images/s, " if images else ""
-        typer.echo(
-            f"wrote {files} files for {done} images in {folder}: {rate}{failed} failed, "
-            f"{skipped} skipped"
-        )
+        number = files // len(worker.kinds)
+        _summary(f"{files} files", number, failed, skipped, str(folder), seconds)
     return failed
+
+
+def _by_ray(
+    inputs: Sequence[str],
+    out: str | None,
+    kinds: Sequence[str],
+    scales: Sequence[float],
+    device: str | None,
+    address: str | None,
+    parquet: bool,
+    skip_existing: bool,
+) -> None:
+    """Write the edges of the images in a folder or behind a URL, by a Ray cluster."""
+    from hnets.predict.cluster import edges_on_ray
+
+    if len(inputs) > 1 or inputs == ["-"]:
+        raise typer.BadParameter(
+            f"expected one folder, image or URL with --ray, got {' '.join(inputs)}; an address is "
+            "HOST:PORT"
+        )
+    target = out or str(FOLDER)
+    parquet = parquet or target.rstrip("/").endswith(".parquet")
+    with contextlib.ExitStack() as stack:
+        # Where Ray tells at length of workers that died, which its logs do too.
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        outcome = edges_on_ray(
+            inputs[0], target, kinds, scales, device, address, parquet, skip_existing,
+            begin=lambda total: stack.enter_context(progress_bar(total)),
+        )  # fmt: skip
+    what = "rows" if parquet else f"{outcome.written * len(kinds)} files"
+    _summary(what, outcome.written, outcome.failed, outcome.skipped, target, outcome.seconds)
+    if outcome.failed:
+        complain(f"{outcome.failed} images failed; {outcome.report} says why")
+        raise typer.Exit(2)
+
+
+def _summary(
+    what: str, written: int, failed: int, skipped: int, target: str, seconds: float
+) -> None:
+    rate = f"{(written + failed) / seconds:.3g} images/s, " if written + failed else ""
+    typer.echo(
+        f"wrote {what} for {written} images in {target}: {rate}{failed} failed, {skipped} skipped"
+    )
 
 
 def _to_stdout(worker: EdgeWorker, path: Path) -> int:
     """Write the edges of one image to stdout; 1 if it could not be read."""
-    from hnets.data.image_file import STDIN
-    from hnets.predict.batch import EncodedImage, Renderings
+    from hnets.predict.batch import STDIN, EncodedImage, Renderings
 
     stdout = sys.stdout.buffer
     stdin = str(path) == STDIN

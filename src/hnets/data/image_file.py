@@ -1,8 +1,7 @@
-"""Find image files, and read one as a viewer shows it: upright, opaque, 8 bits per channel."""
+"""Read an image file as a viewer shows it: upright, opaque, with eight bits per channel."""
 
 from __future__ import annotations
 
-import glob
 import itertools
 import logging
 import math
@@ -10,7 +9,7 @@ import os
 import stat
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,7 +31,6 @@ FORMATS = {
 }
 """The formats that are read, and their suffixes; for others Pillow may start another program."""
 SUFFIXES = tuple(itertools.chain(*FORMATS.values()))
-STDIN = "-"
 SMALLEST = 16
 LARGEST = 89_478_485
 """Pixels from which on Pillow warns of a decompression bomb."""
@@ -54,70 +52,6 @@ def format_names(formats: Iterable[str] = FORMATS) -> str:
     """
     *names, last = formats
     return f"{', '.join(names)} or {last}"
-
-
-def find_images(
-    inputs: Iterable[str], skip: Sequence[str] = ()
-) -> tuple[dict[Path, Path], list[InputError]]:
-    """The images that inputs name, each once, and what is wrong with inputs that name none.
-
-    An input is a file, a folder, a pattern, or - for stdin. The files of a folder and of those in
-    it come in the order of their names, without hidden ones and those whose names end in one of
-    ``skip``. With each image comes its folder, relative to the input that it was found in.
-    """
-    images, errors = dict[str, tuple[Path, Path]](), list[InputError]()
-    for text in inputs:
-        if os.path.isdir(text):  # False for a name that is too long, where pathlib raises
-            paths = _in_folder(text, skip, errors)
-        elif text == STDIN or os.path.lexists(text):
-            paths = {Path(text): Path()}
-        elif glob.has_magic(text):
-            matches = map(Path, sorted(glob.glob(text, recursive=True)))
-            paths = {match: Path() for match in matches if match.is_file()}
-            if not paths:
-                message = f"there is no file like {text}; give the path of an image"
-                errors.append(InputError(message))
-        else:
-            paths = {}
-            errors.append(InputError(f"there is no file {text}; give the path of an image"))
-        for path, folder in paths.items():
-            images.setdefault(os.path.realpath(path), (path, folder))
-    return dict(images.values()), errors
-
-
-def is_image_name(name: str, skip: Sequence[str] = ()) -> bool:
-    """Whether a file of that name in a folder is taken for an image.
-
-    >>> names = ["a.JPG", "a.edges.png", ".a.png", "a.txt"]
-    >>> [is_image_name(name, skip=[".edges.png"]) for name in names]
-    [True, False, False, False]
-    """
-    ours = name.startswith(".") or name.endswith(tuple(skip))
-    return name.lower().endswith(SUFFIXES) and not ours
-
-
-def _no_images(place: str) -> InputError:
-    """What is wrong with a folder that holds no image."""
-    ends = ", ".join(SUFFIXES)
-    return InputError(f"there is no image in the folder {place}; expected files that end in {ends}")
-
-
-def _in_folder(text: str, skip: Sequence[str], errors: list[InputError]) -> dict[Path, Path]:
-    """The images in a folder and in those below it, each with the folder relative to the first."""
-    before = len(errors)
-
-    def unreadable(error: OSError) -> None:
-        errors.append(InputError(f"{error.filename} cannot be read ({error.strerror})"))
-
-    images = dict[Path, Path]()
-    for place, folders, names in os.walk(text, onerror=unreadable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        folder = Path(place)
-        below = folder.relative_to(text)
-        images |= {folder / name: below for name in sorted(names) if is_image_name(name, skip)}
-    if not images and len(errors) == before:
-        errors.append(_no_images(text))
-    return images
 
 
 def read_image(
@@ -159,7 +93,7 @@ def read_image(
             if needed:
                 part = needed / max(width, height)
                 opened.draft(None, (math.ceil(width * part), math.ceil(height * part)))
-            with _libtiff_silent() if opened.format == "TIFF" else nullcontext():
+            with stderr_discarded() if opened.format == "TIFF" else nullcontext():
                 opened.load()
             ImageOps.exif_transpose(opened, in_place=True)
             return eight_bits(opened)
@@ -198,8 +132,8 @@ def _regular_file(path: Path, name: str) -> Path:
 
 
 @contextmanager
-def _libtiff_silent() -> Iterator[None]:
-    """Discard what libtiff itself writes on file descriptor 2 about damaged files."""
+def stderr_discarded() -> Iterator[None]:
+    """Discard what libraries in C write on file descriptor 2, as libtiff does of damaged files."""
     with stderr_lock, open(os.devnull, "wb") as null:
         try:
             stderr = os.dup(2)

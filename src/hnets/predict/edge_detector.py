@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
-from hnets.metrics.skeleton import skeletonise
 from hnets.metrics.suppression import suppress
 from hnets.models import EdgeNetwork, load
 from hnets.predict import SCALES
@@ -211,6 +210,8 @@ def suppress_edges(
         angle: ``(height, width)``, the direction of the edge as `EdgeDetector` gives it.
         variant: a name in `hnets.metrics.suppression.VARIANTS`.
     """
+    from hnets.metrics.skeleton import skeletonise  # its tables are made at import
+
     height, width = strength.shape
     lines = np.array(strength, dtype=np.float32)
     if min(height, width) < 2:  # nothing lies across

@@ -1,0 +1,112 @@
+"""Folders that many machines see: local paths, and URLs such as ``s3://bucket/photos``.
+
+Needs pyarrow, which comes with Ray, and fsspec for what pyarrow does not know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from hnets.errors import InputError, reason
+from hnets.files import replacing
+
+_WHOLE = ("s3", "gcs", "abfs")
+"""File systems where a file appears when it is complete, without another name first."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+
+def is_url(text: str) -> bool:
+    """Whether a text is a URL, and not a path.
+
+    >>> is_url("s3://bucket/photos"), is_url("photos/new"), is_url("C:/photos")
+    (True, False, False)
+    """
+    return _URL.match(text) is not None
+
+
+class Place(NamedTuple):
+    """A folder of a file system, or one file."""
+
+    filesystem: Any
+    path: str
+    url: str
+    """As people write it, without options."""
+
+    @classmethod
+    def of(cls, text: str) -> Place:
+        """The place that a path or a URL names."""
+        from pyarrow import ArrowInvalid, fs
+
+        if not is_url(text):
+            return cls(fs.LocalFileSystem(), os.path.abspath(text), text.rstrip("/") or "/")
+        try:
+            try:
+                filesystem, path = fs.FileSystem.from_uri(text)
+            except ArrowInvalid as error:
+                if not str(error).startswith("Unrecognized filesystem"):
+                    raise
+                import fsspec
+
+                other, path = fsspec.url_to_fs(text)
+                filesystem = fs.PyFileSystem(fs.FSSpecHandler(other))
+        except (OSError, ValueError, ImportError) as error:
+            raise InputError(f"cannot use {text} ({reason(error)})") from None
+        return cls(filesystem, path.rstrip("/"), text.split("?")[0].rstrip("/"))
+
+    def files(self) -> list[str]:
+        """The files in a folder and those below it, by their names relative to it, in order.
+
+        There are none if there is no such folder. A file has itself, by the empty name.
+        """
+        from pyarrow import fs
+
+        with self.errors("read"):
+            if self.filesystem.get_file_info(self.path).type == fs.FileType.File:
+                return [""]
+            selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
+            entries = self.filesystem.get_file_info(selector)
+        start = len(self.path) + 1
+        return sorted(entry.path[start:] for entry in entries if entry.type == fs.FileType.File)
+
+    def parent(self) -> tuple[Place, str]:
+        """The folder that a file is in, and its name there."""
+        folder, _, name = self.path.rpartition("/")
+        url = self.url[: -len(name)].rstrip("/") or "."
+        return Place(self.filesystem, folder, url), name
+
+    def read(self, name: str) -> bytes:
+        """The content of a file in the folder."""
+        with self.filesystem.open_input_stream(f"{self.path}/{name}") as file:
+            content: bytes = file.read()
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        """Make a file in the folder; it appears when it is complete."""
+        path = f"{self.path}/{name}"
+        if self.filesystem.type_name == "local":
+            with replacing(path) as part:
+                part.write_bytes(content)
+            return
+        temporary = path
+        if self.filesystem.type_name not in _WHOLE:
+            folder = path.rpartition("/")[0]
+            self.filesystem.create_dir(folder, recursive=True)
+            temporary = f"{folder}/.hnets-{uuid.uuid4().hex}.part"
+        with self.filesystem.open_output_stream(temporary) as file:
+            file.write(content)
+        if temporary != path:
+            self.filesystem.move(temporary, path)
+
+    @contextlib.contextmanager
+    def errors(self, verb: str) -> Iterator[None]:
+        """What goes wrong with the place is one line that names it."""
+        try:
+            yield
+        except OSError as error:
+            message = error.strerror or reason(error)
+            raise InputError(f"{self.url} cannot be {verb} ({message})") from None
