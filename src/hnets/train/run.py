@@ -324,7 +324,8 @@ def _too_large(images: Streamed, team: Team) -> str:
     for device, share in ((torch.device("cpu"), team.local), (team.device, 1)):
         has = memory(device) // share
         if needed > has / 4:
-            return f"they would take {needed / 1e9:.1f} GB of the {has / 1e9:.1f} GB of {device}"
+            size, place = f"{needed / 1e9:.1f} GB", f"{has / 1e9:.1f} GB of {device}"
+            return f"they would take {size}, over a quarter of the {place}"
     return ""
 
 
