@@ -1,9 +1,6 @@
 """Images that stay in their files: the same pixels as in memory, from files or from the cache."""
 
-import multiprocessing
 import os
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -138,21 +135,6 @@ def test_without_room_for_pixels_images_are_decoded_each_time(
     assert "No space left on device" in caplog.records[0].getMessage()
     monkeypatch.setenv("HNETS_CACHE", str(folder / "a" / "0.png"))
     assert torch.equal(batch(checked(folder), [0, 1]), expected)
-
-
-def test_a_killed_process_that_decodes_is_one_line(folder: Path) -> None:
-    def orders() -> Iterator[torch.Tensor]:
-        for _ in range(100):
-            yield torch.tensor([0])
-
-    batches = checked(folder).batches(orders(), 1)
-    next(batches)
-    for child in multiprocessing.active_children():
-        assert child.pid is not None
-        os.kill(child.pid, signal.SIGKILL)
-    with pytest.raises(InputError, match="a process that decodes images ended") as caught:
-        list(batches)
-    assert "\n" not in str(caught.value)
 
 
 def test_random_numbers_are_left_alone(folder: Path) -> None:

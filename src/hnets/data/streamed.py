@@ -22,7 +22,7 @@ from hnets.data.cache import PixelCache
 from hnets.data.dataset import Dataset, Examples, sha256
 from hnets.data.image_file import ImageError, format_names
 from hnets.data.listing import Listing
-from hnets.errors import InputError, reason
+from hnets.errors import InputError
 
 log = logging.getLogger(__name__)
 
@@ -159,8 +159,10 @@ class Streamed(Examples):
         sums = torch.zeros_like(self.checksums)
         sums[part] = torch.from_numpy(self.files.cache.checksums())[self.rows[part]]
         unknown = (sums[part] == 0).all(1).nonzero()[:, 0] + (part.start or 0)
-        portions = unknown.split(_PORTION) if len(unknown) else ()
-        orders = (self.rows[places].tolist() for places in portions)
+        if not len(unknown):
+            return sums
+        portions = unknown.split(_PORTION)
+        orders = [self.rows[places].tolist() for places in portions]
         decoded = self._load(_Checksums(self.files), orders, _PORTION * 32)
         for places, batch in zip(portions, decoded, strict=True):
             sums[places] = batch
@@ -195,8 +197,9 @@ class Streamed(Examples):
         Other processes decode them in advance; where the labels are on a GPU, batches lie in
         memory that it can copy from while it computes. ``most`` is the size of the largest.
         """
-        size = most * int(np.prod(self.files.shape))
-        yield from self._load(self.files, (self.rows[order].tolist() for order in orders), size)
+        rows: Iterable[list[int]] = (self.rows[order].tolist() for order in orders)
+        rows = list(rows) if isinstance(orders, Sequence) else rows
+        yield from self._load(self.files, rows, most * int(np.prod(self.files.shape)))
 
     def _load(
         self, source: Files | _Checksums, orders: Iterable[list[int]], size: int
@@ -205,7 +208,7 @@ class Streamed(Examples):
         room = shutil.disk_usage("/dev/shm").free // 2 if os.path.isdir("/dev/shm") else 2**30
         workers = self.workers or default_workers()
         ahead = max(1, min(AHEAD * workers, room // size))  # batches are handed on in shared memory
-        workers = min(workers, ahead)
+        workers = min(workers, ahead, len(orders) if isinstance(orders, list) else ahead)
         loader: DataLoader[tuple[Tensor, str]] = DataLoader(
             source,  # type: ignore[arg-type]  # it needs __getitem__ only
             sampler=orders,  # lists of rows: each is a batch
@@ -215,26 +218,18 @@ class Streamed(Examples):
             pin_memory=self.labels.is_cuda,
             generator=torch.Generator(),  # so that the random numbers of others stay as they are
         )
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-                batches = iter(loader)
-            for batch, message in batches:
-                if message and not len(batch):
-                    raise InputError(
-                        f"{message}, nor can other images of its class be read: see to them, then "
-                        "go on with --resume"
-                    )
-                if message:
-                    _warn(f"{message}; other images of their class take the place of such files")
-                yield batch
-        except RuntimeError as error:
-            if "DataLoader worker" not in str(error):
-                raise
-            raise InputError(
-                f"a process that decodes images ended ({reason(error)}); if the memory is too "
-                f"small, set data.workers below {workers}"
-            ) from None
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
+            batches = iter(loader)
+        for batch, message in batches:
+            if message and not len(batch):
+                raise InputError(
+                    f"{message}, nor can other images of its class be read: see to them, then go "
+                    "on with --resume"
+                )
+            if message:
+                _warn(f"{message}; other images of their class take the place of such files")
+            yield batch
 
 
 def _complain(

@@ -72,20 +72,36 @@ def joined(device: str | None = None) -> Iterator[Team]:
     if place.type == "cuda" and place.index is not None:
         torch.cuda.set_device(place)
     if size == 1:
-        yield Team(0, 1, place)
+        with _one_line():
+            yield Team(0, 1, place)
         return
     backend = "nccl" if place.type == "cuda" else "gloo"
     store = _meet(rank) if "TORCHELASTIC_RUN_ID" in os.environ else None
     distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
     try:
-        yield Team(rank, size, place, _number("LOCAL_WORLD_SIZE", 1))
-    except RuntimeError as error:
-        if not isinstance(error, distributed.DistError) and "gloo" not in str(error):
-            raise
-        message = f"another process of this training ended ({reason(error)}); see what it says"
-        raise InputError(message) from None
+        with _one_line():
+            yield Team(rank, size, place, _number("LOCAL_WORLD_SIZE", 1))
     finally:
         distributed.destroy_process_group()
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Say in one line that another process ended, which torch may raise at any moment."""
+    try:
+        yield
+    except RuntimeError as error:
+        message = reason(error)
+        if "DataLoader worker" in message:
+            raise InputError(
+                f"a process that decodes images ended ({message}); if the memory is too small, set "
+                "data.workers to fewer, then go on with --resume"
+            ) from None
+        if isinstance(error, distributed.DistError) or "gloo" in message:
+            raise InputError(
+                f"another process of this training ended ({message}); see what it says"
+            ) from None
+        raise
 
 
 def _meet(rank: int) -> Any:
