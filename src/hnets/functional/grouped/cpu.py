@@ -42,8 +42,11 @@ def _interleaved(x: Tensor, parts: int, padding: int) -> Tensor:
     """``(batch, fields, rows · parts, width)`` in channels_last, with zeros above and below."""
     by_part = x.unflatten(1, (parts, -1))
     batch, _, fields, height, width = by_part.shape
-    rows = x.new_zeros(batch, height + 2 * padding, parts, width, fields)
-    rows[:, padding : padding + height].copy_(by_part.permute(0, 3, 1, 4, 2))
+    rows = x.new_empty(batch, height + 2 * padding, parts, width, fields)
+    above, inside, below = rows.split([padding, height, padding], 1)
+    inside.copy_(by_part.permute(0, 3, 1, 4, 2))
+    for margin in (above, below):
+        margin.zero_()
     return rows.flatten(1, 2).movedim(3, 1)
 
 
