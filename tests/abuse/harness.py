@@ -45,13 +45,16 @@ class Part:
     seconds: float = 0.0
 
     def cases(self, count: int) -> Iterator[Case]:
-        """So many cases, or in a long run as many as its share of the time allows."""
+        """So many cases; in a long run, until the target or the share of the time is reached."""
         deadline = time.monotonic() + 60 * self.minutes * self.share
         number = 0 if self.only is None else self.only
         while True:
             yield Case(number, random.Random(f"{self.seed}/{self.name}/{number}"))
             number += 1
-            enough = time.monotonic() > deadline if self.minutes else number >= count
+            enough = number >= count
+            if self.minutes:
+                reached = self.target and self.tried >= self.target
+                enough = bool(reached) or time.monotonic() > deadline
             if enough or self.only is not None or len(self.failures) >= GIVE_UP:
                 return
 
@@ -99,7 +102,7 @@ Every run of the tests includes a fixed part of it, less than a minute of CPU ti
 draws other random numbers and writes this table:
 
 ```sh
-pytest tests/abuse --minutes 15 --seed 1 --write-page
+pytest tests/abuse --minutes 240 --seed 2 --write-page
 ```
 
 """
@@ -119,7 +122,7 @@ attack that succeeds is named with its seed and number, and `pytest tests/abuse 
   deep nesting, odd text.
 - **Damaged checkpoints and weights** have bits flipped in the length of the header, the header,
   the metadata and the values, or a header that is whole and says something else.
-- **Random layer arguments** are mostly right. A layer must refuse them in words of ours or be
+- **Random layer arguments** are mostly right. A layer must refuse them with an error of hnets or be
   exactly equivariant: in float64, an input rotated by 90 degrees gives the rotated output to 1e-9,
   and the frozen layer gives the same.
 - **`kill -9`** comes at random moments of a training of `hnet_mnist` with a checkpoint at every

@@ -4,6 +4,8 @@ import errno
 import io
 import os
 import socket
+import struct
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hnets.data.image_file import SUFFIXES, ImageError, read_image
+from hnets.data.image_file import LARGEST, SUFFIXES, ImageError, read_image
 
 
 def gradient(width: int = 40, height: int = 30) -> Image.Image:
@@ -133,6 +135,27 @@ def test_what_is_wrong_with_an_image_is_one_line(
     with pytest.raises(ImageError, match=message) as caught:
         read_image(damaged(tmp_path, kind))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", ["tif", "png"])
+def test_a_file_that_says_more_pixels_than_it_can_have_is_damaged(
+    tmp_path: Path, suffix: str
+) -> None:
+    """Pillow reads the others as black; millions would keep a network busy for minutes."""
+    path = written(Image.new("1", (24, 20)), tmp_path / f"tall.{suffix}")
+    content = bytearray(path.read_bytes())
+    if suffix == "png":
+        struct.pack_into(">I", content, 20, 2**21)
+        struct.pack_into(">I", content, 29, zlib.crc32(content[12:29]))
+    else:
+        rows = content.index(struct.pack("<HHI", 257, 4, 1)) + 8  # the tag of the height
+        struct.pack_into("<I", content, rows, 2**21)
+    path.write_bytes(content)
+    with Image.open(path) as opened:
+        assert opened.height == 2**21
+    for source in (path, io.BytesIO(content)):
+        with pytest.raises(ImageError, match=r"is damaged .* fewer pixels than it says"):
+            read_image(source, largest=2 * LARGEST, name=path.name)
 
 
 def test_a_damaged_tiff_prints_nothing_itself(

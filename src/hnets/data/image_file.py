@@ -32,6 +32,8 @@ FORMATS = {
 """The formats that are read, and their suffixes; for others Pillow may start another program."""
 SUFFIXES = tuple(itertools.chain(*FORMATS.values()))
 SMALLEST = 16
+_DEFLATE = 1032
+"""Bytes at most that one byte of a PNG file stands for."""
 LARGEST = 89_478_485
 """Pixels from which on Pillow warns of a decompression bomb."""
 _STRIP = 2**20
@@ -90,6 +92,8 @@ def read_image(
                 )
             if width * height > largest:
                 raise Image.DecompressionBombError
+            if _is_short(opened, source):
+                raise ValueError("it has fewer pixels than it says")
             if needed:
                 part = needed / max(width, height)
                 opened.draft(None, (math.ceil(width * part), math.ceil(height * part)))
@@ -100,8 +104,7 @@ def read_image(
     except ImageError:
         raise
     except UnidentifiedImageError:
-        size = source.stat().st_size if isinstance(source, Path) else source.seek(0, os.SEEK_END)
-        what = "is not an image that can be read" if size else "is empty"
+        what = "is not an image that can be read" if _bytes(source) else "is empty"
         raise ImageError(f"{name} {what}; give a {format_names()} file") from None
     except Image.DecompressionBombError:
         raise ImageError(
@@ -113,6 +116,27 @@ def read_image(
         raise ImageError(
             f"{name} is damaged or cut short ({reason(error)}); save it again from its source"
         ) from error
+
+
+def _is_short(image: Image.Image, source: Path | BinaryIO) -> bool:
+    """Whether a file cannot have all the pixels that it says; Pillow reads the others as black.
+
+    A few hundred bytes that say a hundred million pixels would keep a network busy for minutes.
+    """
+    if image.format == "TIFF":
+        ends = [extents[3] for _, extents, *_ in getattr(image, "tile", ()) if extents]
+        return bool(ends) and max(ends) < image.height
+    least = image.width * image.height // 8  # one bit per pixel
+    return image.format == "PNG" and least > _DEFLATE * _bytes(source)
+
+
+def _bytes(source: Path | BinaryIO) -> int:
+    if isinstance(source, Path):
+        return source.stat().st_size
+    position = source.tell()
+    size = source.seek(0, os.SEEK_END)
+    source.seek(position)
+    return size
 
 
 def _regular_file(path: Path, name: str) -> Path:
