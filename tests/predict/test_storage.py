@@ -24,6 +24,9 @@ def test_files_are_written_read_and_listed(place: Place) -> None:
         place.write(name, content)
         assert place.read(name) == content
     assert place.files() == ["b.png", "x/y/a b.png", "x/é.png"]
+    place.write("empty", b"")
+    assert place.files() == ["b.png", "empty", "x/y/a b.png", "x/é.png"]
+    assert place.files(empty=False) == ["b.png", "x/y/a b.png", "x/é.png"]
     image = Place(place.filesystem, f"{place.path}/x/y/a b.png", f"{place.url}/x/y/a b.png")
     assert image.files() == [""]
     folder, name = image.parent()

@@ -233,7 +233,7 @@ def _by_ray(
             inputs[0], target, kinds, scales, device, address, parquet, skip_existing,
             begin=lambda total: stack.enter_context(progress_bar(total)),
         )  # fmt: skip
-    what = "rows" if parquet else f"{outcome.written * len(kinds)} files"
+    what = f"{outcome.written} rows" if parquet else f"{outcome.written * len(kinds)} files"
     _summary(what, outcome.written, outcome.failed, outcome.skipped, target, outcome.seconds)
     if outcome.failed:
         complain(f"{outcome.failed} images failed; {outcome.report} says why")

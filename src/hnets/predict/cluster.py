@@ -89,7 +89,7 @@ def edges_on_ray(
         raise MissingExtra("clusters", "Ray", "cluster") from None
     start, end = Place.of(source), Place.of(target)
     start, names = _images(start)
-    existing = set(end.files()) if skip_existing or parquet else set[str]()
+    existing = set(end.files(empty=False)) if skip_existing or parquet else set[str]()
     if parquet:
         present = _in_parquet(end, existing, kinds, skip_existing)
         present &= {_path(start, name) for name in names}

@@ -58,10 +58,11 @@ class Place(NamedTuple):
             raise InputError(f"cannot use {text} ({reason(error)})") from None
         return cls(filesystem, path.rstrip("/"), text.split("?")[0].rstrip("/"))
 
-    def files(self) -> list[str]:
+    def files(self, empty: bool = True) -> list[str]:
         """The files in a folder and those below it, by their names relative to it, in order.
 
-        There are none if there is no such folder. A file has itself, by the empty name.
+        There are none if there is no such folder. A file has itself, by the empty name. Those
+        without content can be left out: writers that are told to stop may leave such a one behind.
         """
         from pyarrow import fs
 
@@ -71,7 +72,8 @@ class Place(NamedTuple):
             selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
             entries = self.filesystem.get_file_info(selector)
         start = len(self.path) + 1
-        return sorted(entry.path[start:] for entry in entries if entry.type == fs.FileType.File)
+        files = [entry for entry in entries if entry.type == fs.FileType.File]
+        return sorted(entry.path[start:] for entry in files if empty or entry.size)
 
     def parent(self) -> tuple[Place, str]:
         """The folder that a file is in, and its name there."""
