@@ -225,7 +225,7 @@ def _by_ray(
             "HOST:PORT"
         )
     target = out or str(FOLDER)
-    parquet = parquet or target.rstrip("/").endswith(".parquet")
+    parquet = parquet or target.split("?")[0].rstrip("/").endswith(".parquet")
     with contextlib.ExitStack() as stack:
         # Where Ray tells at length of workers that died, which its logs do too.
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
