@@ -1,4 +1,4 @@
-"""The edges of a 481×321 image on CPU: the H-DSN against a plain network, and HED.
+"""The edges of a 481×321 image on CPU: the H-DSN against a plain network, HED and our detectors.
 
     python benchmarks/edges.py                 # on all cores
     python benchmarks/edges.py --threads 1     # steadier beside other work
@@ -26,6 +26,7 @@ import hnets
 from hnets.models._hdsn import HED, WIDTHS, EdgeNetwork
 
 HEIGHT, WIDTH = 321, 481
+HEDGES = ("hedge_tiny", "hedge_small", "hedge_base")
 TARGET = 1.1
 
 
@@ -72,6 +73,7 @@ def main() -> None:
         "H-DSN, frozen": hnets.freeze(hnets.models.hdsn()),
         "HED, half width": _folded(hnets.models.hed()),
         "HED, low": _folded(hnets.models.hed_low()),
+        **{name: hnets.freeze(hnets.create_model(name)) for name in HEDGES},
     }
     print(f"torch {torch.__version__}, {torch.get_num_threads()} CPU threads")
     steps = {name: _inference(net) for name, net in networks.items()}
@@ -80,6 +82,9 @@ def main() -> None:
     for other in ("plain", "plain, on our pyramid", "HED, half width", "HED, low"):
         ratio = times.ratios(to=other)["H-DSN, frozen"]
         print(f"H-DSN against {other}: {ratio.median:.3f} ({ratio.lower:.2f}-{ratio.upper:.2f})")
+    for name in HEDGES:
+        ratio = times.ratios(to="H-DSN, frozen")[name]
+        print(f"{name} against the H-DSN: {ratio.median:.2f} ({ratio.lower:.2f}-{ratio.upper:.2f})")
     reached = times.ratios(to="plain")["H-DSN, frozen"].median
     print(f"target {TARGET}: {'met' if reached <= TARGET else 'missed'}")
     if args.json:
