@@ -1,5 +1,8 @@
 """Runs: what is wrong with a recipe, its data or its folder is said before any work."""
 
+import hashlib
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import pytest
 import torch
 
 from commands import Command
+from hnets import create_model, load, save
 from hnets.data import Streamed
 from hnets.errors import InputError
 from hnets.train import Recipe, Run, Team, Unwritable, prepare, train
@@ -170,3 +174,80 @@ def test_the_support_vector_machine_is_no_training(hnets_command: Command) -> No
     done = hnets_command("train", "rotmnist-r-svm")
     assert done.code == 2
     assert "fitted by hnets reproduce table1 --train --rows rotmnist-r-svm" in done.err
+
+
+def test_a_recipe_for_a_folder_of_ones_own_says_how_to_name_it(
+    tmp_path: Path, hnets_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = hnets_command("train", "pictures-small")
+    assert done.code == 2
+    assert "name it with --set data.name=FOLDER" in done.err
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Recipes) -> Path:
+    """A folder to be in, with a recipe, and weights of its network for five classes."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(to_toml(tiny(training__epochs=1, optimiser__rate=1e-12)))
+    torch.manual_seed(5)
+    save(create_model("z2cnn", num_classes=5), "five.safetensors")
+    return tmp_path
+
+
+def test_training_begins_with_trained_weights_but_for_another_number_of_classes(
+    elsewhere: Path, hnets_command: Command
+) -> None:
+    done = hnets_command("train", "mine.toml", "--from", "five.safetensors")
+    assert done.code == 0
+    line = next(line for line in done.out.splitlines() if "begins with" in line)
+    assert "the weights of five.safetensors, but for those of its 5 classes" in line
+    _, _, names = line.partition("start anew: ")
+    before, after = load("five.safetensors"), load("runs/mine")
+    for (name, old), new in zip(before.named_parameters(), after.parameters(), strict=True):
+        if name in names.split(", "):
+            assert (old.shape[0], new.shape[0]) == (5, 2)
+        else:
+            torch.testing.assert_close(new, old, atol=1e-6, rtol=0)
+    start = json.loads(Path("runs/mine/result.json").read_text())["from"]
+    digest = hashlib.sha256(Path("five.safetensors").read_bytes()).hexdigest()
+    assert start == {"source": "five.safetensors", "sha256": digest}
+    # The folder of that run has weights for the same classes.
+    again = hnets_command("train", "mine.toml", "--from", "runs/mine", "--out", "second")
+    assert "begins with all weights of runs/mine\n" in again.out
+
+
+def test_weights_to_begin_with_are_checked_on_resume(
+    elsewhere: Path, hnets_command: Command
+) -> None:
+    assert hnets_command("train", "mine.toml", "--from", "five.safetensors").code == 0
+    assert hnets_command("train", "--resume").code == 0  # it knows the weights it began with
+    done = hnets_command("train", "mine.toml", "--resume")
+    assert done.code == 2
+    assert "began with --from five.safetensors, got random weights: change it back" in done.err
+    save(create_model("z2cnn", num_classes=5), "five.safetensors")
+    done = hnets_command("train", "mine.toml", "--resume", "--from", "five.safetensors")
+    assert "got another file of that name" in done.err
+    Path("five.safetensors").unlink()
+    assert hnets_command("train", "--resume").code == 0  # the checkpoint has all that it needs
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("hnet_mnits", "no model is called 'hnet_mnits'; did you mean 'hnet_mnist'"),
+        ("nowhere/run", "there is no file or folder nowhere/run"),
+        ("mine.toml", "mine.toml is not a safetensors file"),
+        ("hnet_mnist", "does not fit this Z2CNN: .*; it holds hnet_mnist with in_chans=1, num_"),
+        ("colour.safetensors", r"expected layers.0.0.weight of shape \(20, 1, 3, 3\), got \(20, 3"),
+    ],
+)
+def test_weights_that_do_not_fit_are_one_line(
+    elsewhere: Path, hnets_command: Command, source: str, message: str
+) -> None:
+    save(create_model("z2cnn", in_chans=3, num_classes=2), "colour.safetensors")
+    done = hnets_command("train", "mine.toml", "--from", source)
+    assert done.code == 2
+    assert re.search(message, done.err), done.err
+    assert done.err.count("\n") == 1
+    assert not Path("runs").exists()

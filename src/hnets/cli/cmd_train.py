@@ -37,6 +37,14 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the last checkpoint of the folder.")
     ] = False,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="WEIGHTS",
+            help="Begin with trained weights: a name, a file or the folder of a run.",
+        ),
+    ] = None,
     device: Device = None,
 ) -> None:
     """Train a network by a recipe; `hnets train` alone lists the recipes that ship.
@@ -65,7 +73,7 @@ def train(
         return
     if recipe == SVM:
         raise InputError(f"{SVM} is fitted by hnets reproduce table1 --train --rows {SVM}")
-    runs, folder = engine.begin(recipe, changes or [], seeds, out, resume)
+    runs, folder = engine.begin(recipe, changes or [], seeds, out, resume, source)
     with engine.joined(device) as team:
         console = Console(quiet=not team.leads)
         say = partial(console.print, markup=False, highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from torch import nn
 
 from hnets.errors import InputError, suggest
-from hnets.models._weights import ModelConfig, fill, find, read, read_shipped, shipped
+from hnets.models._weights import ModelConfig, Weights, fill, find, read, read_shipped, shipped
 from hnets.nn._base import flag
 
 P = ParamSpec("P")
@@ -85,6 +85,18 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Modu
     return model
 
 
+def weights_of(source: str | os.PathLike[str]) -> Weights:
+    """Trained weights and what network they are of, from all that `load` takes."""
+    path = Path(source)
+    # A bare name of no file can only be that of a model, known or not.
+    bare = path.name == source and path.suffix != ".safetensors" and not path.exists()
+    if source not in shipped() and not bare:
+        return read(find(source))
+    if (base := path.name.partition(".")[0]) not in _MODELS:
+        raise InputError(f"no model is called {path.name!r}{suggest(base, _MODELS)}")
+    return read_shipped(path.name)
+
+
 def load(source: str | os.PathLike[str]) -> nn.Module:
     """A trained network, ready for inference: by its name, from a file, or from a run's folder.
 
@@ -96,12 +108,7 @@ def load(source: str | os.PathLike[str]) -> nn.Module:
             `save` wrote; or a folder that `hnets train` wrote, such as ``runs/mine/seed-1``, or
             ``runs/mine`` if it has one seed.
     """
-    path = Path(source)
-    # A bare name of no file can only be that of a model, known or not.
-    bare = path.name == source and path.suffix != ".safetensors" and not path.exists()
-    if source in shipped() or bare:
-        return create_model(path.name, pretrained=True).eval()
-    weights = read(find(source))
+    weights = weights_of(source)
     try:
         model = create_model(weights.config.name, **weights.config.options)
     except InputError as error:

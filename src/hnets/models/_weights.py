@@ -209,6 +209,24 @@ def fill(model: nn.Module, weights: Weights, advice: str = "") -> None:
     model.load_state_dict(weights.state)
 
 
+def fine_tune(model: nn.Module, weights: Weights) -> list[str]:
+    """Give a network the values of a file; the names of those that start anew.
+
+    These are the values of a classifier of another number of classes. All others have to fit.
+    """
+    config: ModelConfig = model.config  # type: ignore[assignment]  # every network of ours has one
+    old, new = (each.options.get("num_classes") for each in (weights.config, config))
+    own, anew = model.state_dict(), dict[str, Tensor]()
+    for key, value in weights.state.items():
+        if old != new and key in own and value.dim() and own[key].dim() == value.dim():
+            rows = value.shape[0] * int(new or 0) == own[key].shape[0] * int(old or 0)
+            if value.shape != own[key].shape and rows and value.shape[1:] == own[key].shape[1:]:
+                anew[key] = own[key]
+    advice = "; model.name, model.options and data.channels of the recipe have to be those of it"
+    fill(model, weights._replace(state={**weights.state, **anew}), advice)
+    return list(anew)
+
+
 def _mismatch(model: nn.Module, state: Mapping[str, Tensor]) -> str | None:
     """What is wrong with the first value that does not fit the network; None if all fit."""
     expected = model.state_dict()

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -25,6 +26,13 @@ class CheckpointError(InputError):
     """A checkpoint that cannot be read, or is not of this run."""
 
 
+class Start(NamedTuple):
+    """Trained weights that a run begins with: as the user named them, and what the file holds."""
+
+    source: str
+    sha256: str
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A run at the end of an epoch."""
@@ -36,6 +44,8 @@ class Checkpoint:
     seconds: float
     """Time spent on them."""
     state: dict[str, Tensor]
+    start: Start | None = None
+    """The weights that the run began with; None for random ones."""
 
 
 def save(checkpoint: Checkpoint, folder: Path) -> None:
@@ -43,7 +53,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
     from safetensors.torch import save as to_bytes
 
     state = {name: value.detach().cpu().clone() for name, value in checkpoint.state.items()}
-    facts = {"seed": checkpoint.seed, "seconds": checkpoint.seconds, "history": checkpoint.history}
+    facts = {name: getattr(checkpoint, name) for name in ("seed", "seconds", "history", "start")}
     text = json.dumps({"recipe": checkpoint.recipe.to_dict(), **facts})
     header = {"format": FORMAT, "run": text, "sha256": seal(text, state)}
     with replacing(folder / FILE) as part:
@@ -69,7 +79,8 @@ def load(folder: Path) -> Checkpoint:
             raise ValueError(f"expected a seed below 2^32, got {seed!r}")
         if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
             raise ValueError(f"expected seconds from 0 up, got {seconds!r}")
-        return Checkpoint(recipe, seed, _history(facts["history"], recipe), seconds, state)
+        start = Start(*facts["start"]) if facts.get("start") else None
+        return Checkpoint(recipe, seed, _history(facts["history"], recipe), seconds, state, start)
     except FileNotFoundError:
         raise CheckpointError(
             f"there is no checkpoint in {folder}: start without --resume"

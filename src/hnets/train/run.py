@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 import json
 import logging
 import math
@@ -26,8 +27,10 @@ from hnets.devices import memory
 from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.models import create_model
+from hnets.models._registry import weights_of
+from hnets.models._weights import fine_tune
 from hnets.train import checkpoint
-from hnets.train.checkpoint import CheckpointError, Row
+from hnets.train.checkpoint import CheckpointError, Row, Start
 from hnets.train.distributed import ALONE, Team
 from hnets.train.progress import Log
 from hnets.train.recipe import Data, Recipe, expect, first_difference, read_recipe
@@ -51,6 +54,8 @@ FREE = (
     "search",
 )  # fmt: skip
 """Keys of a recipe that may change while it trains, as they do not change the weights."""
+PLACEHOLDER = "your-folder"
+"""The data of recipes for a folder of the user's own."""
 
 Examples = Dataset | EdgeSet | Streamed
 Loaded = dict[tuple[Data, str], tuple[Examples, Examples]]
@@ -85,6 +90,8 @@ class Run:
     folder: Path | None = None
     name: str = ""
     """Of the recipe, for people."""
+    start: Start | None = None
+    """Trained weights to begin with; None for random ones."""
     history: list[Row] = field(default_factory=list, init=False, repr=False)
     """One row per epoch that has ended."""
     seconds: float = field(default=0.0, init=False)
@@ -145,7 +152,7 @@ class Run:
             due = time.monotonic() - self._saved >= self.recipe.training.save_every
             if due or not self.epochs_left:
                 facts = (self.recipe, self.seed, self.history, self.seconds, learner.state())
-                checkpoint.save(checkpoint.Checkpoint(*facts), self.folder)
+                checkpoint.save(checkpoint.Checkpoint(*facts, self.start), self.folder)
                 self._saved = time.monotonic()
             self._log.add(self.history[-1])
 
@@ -158,6 +165,17 @@ class Run:
             raise CheckpointError(
                 f"the checkpoint in {self.folder} was made with {difference}, or name another "
                 "folder with --out"
+            )
+        if saved.start != self.start:
+            before, now = (
+                f"--from {each.source}" if each else "random weights"
+                for each in (saved.start, self.start)
+            )
+            if before == now:
+                now = "another file of that name"
+            raise CheckpointError(
+                f"the checkpoint in {self.folder} began with {before}, got {now}: change it back, "
+                "or name another folder with --out"
             )
         if saved.seed != self.seed:
             raise CheckpointError(
@@ -177,29 +195,48 @@ Watch = Callable[[Run, Row], None]
 """Called after every epoch of every run, and with the last epoch of a run that is resumed."""
 
 
-def seeds_of(recipe: Recipe, count: int, out: Path | None = None, name: str = "") -> list[Run]:
+def seeds_of(
+    recipe: Recipe,
+    count: int,
+    out: Path | None = None,
+    name: str = "",
+    start: Start | None = None,
+) -> list[Run]:
     """A run for each of ``count`` seeds, from the recipe's own upwards, in folders of ``out``."""
     first = recipe.training.seed
     return [
-        Run(recipe, seed, out / f"seed-{seed}" if out is not None else None, name)
+        Run(recipe, seed, out / f"seed-{seed}" if out is not None else None, name, start)
         for seed in range(first, first + count)
     ]
 
 
 def begin(
-    recipe: str | None, changes: list[str], seeds: int, out: Path | None, resume: bool
+    recipe: str | None,
+    changes: list[str],
+    seeds: int,
+    out: Path | None,
+    resume: bool,
+    source: str | None = None,
 ) -> tuple[list[Run], Path]:
     """The runs of `hnets train`, one per seed, and the folder that holds theirs.
 
     Without a recipe they are those of the folder, by default the newest in ``runs``. With one, the
-    folder may hold a training already only if it is to be resumed.
+    folder may hold a training already only if it is to be resumed. ``source`` is that of weights to
+    begin with, as `hnets.load` takes it.
     """
+    start = None
+    if source is not None:
+        path = weights_of(source).path
+        start = Start(source, hashlib.sha256(path.read_bytes()).hexdigest())
     if recipe is None:
         folder = out or _newest(RUNS)
-        return _read(folder), folder
+        runs = _read(folder)
+        for run in runs:
+            run.start = start or run.start
+        return runs, folder
     name = Path(recipe).stem
     folder = out or RUNS / name
-    runs = seeds_of(read_recipe(recipe, changes), seeds, folder, name)
+    runs = seeds_of(read_recipe(recipe, changes), seeds, folder, name, start)
     begun = any(run.folder and checkpoint.exists(run.folder) for run in runs)
     if not resume and (begun or (folder / RESULT).exists()):
         raise InputError(
@@ -213,6 +250,7 @@ def remember(runs: Sequence[Run], folder: Path) -> None:
     """Take a folder for runs, and write down what `begin` needs to find them again."""
     first = runs[0]
     values = {"name": first.name, "recipe": first.recipe.to_dict(), "seeds": len(runs)}
+    values["start"] = first.start
     try:
         for run in runs:
             run.open()
@@ -228,7 +266,8 @@ def _read(folder: Path) -> list[Run]:
     try:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         recipe = Recipe.from_dict(values["recipe"])
-        return seeds_of(recipe, int(values["seeds"]), folder, str(values["name"]))
+        start = Start(*values["start"]) if values.get("start") else None
+        return seeds_of(recipe, int(values["seeds"]), folder, str(values["name"]), start)
     except FileNotFoundError:
         raise InputError(
             f"{folder} holds no run to go on with: name its folder with --out, or give a recipe"
@@ -262,7 +301,7 @@ def prepare(
 
     Runs share what they have in common, with one another and with what is ``loaded`` already. To
     resume is to go on from the checkpoints in the folders. ``say`` takes a line on every split that
-    is streamed.
+    is streamed, and on trained weights that a run begins with.
     """
     loaded = {} if loaded is None else loaded
     prepared = dict[int, Run]()
@@ -270,6 +309,11 @@ def prepare(
         recipe = run.recipe
         first = prepared.setdefault(id(recipe), run)
         if first is run:
+            if recipe.data.name == PLACEHOLDER and not Path(PLACEHOLDER).is_dir():
+                raise InputError(
+                    f"{run.name or 'the recipe'} is for a folder of your own, with a sub-folder of "
+                    "images for each class: name it with --set data.name=FOLDER"
+                )
             wanted = dict.fromkeys((recipe.data.train, recipe.data.val, recipe.data.test))
             for split in filter(None, wanted):
                 if (recipe.data, split) not in loaded:
@@ -285,7 +329,13 @@ def prepare(
         task, batch = run.tasks[recipe.data.train], recipe.training.batch
         most = f"at most the {len(task)} images of {recipe.data.name} {recipe.data.train}"
         expect(batch <= len(task), "training.batch", most, batch)
-        learner = Learner(build(recipe, run.seed, task), task, recipe, run.seed, team)
+        model = build(recipe, run.seed, task)
+        resumed = resume and run.folder is not None and checkpoint.exists(run.folder)
+        if run.start is not None and not resumed:
+            line = _begin_with(model, run.start)
+            if first is run:
+                say(line)
+        learner = Learner(model, task, recipe, run.seed, team)
         if first is run:
             _try(learner, task, recipe)
         run.history, run.seconds = [], 0.0
@@ -349,6 +399,21 @@ def build(recipe: Recipe, seed: int, task: Task) -> nn.Module:
     if isinstance(task, EdgeDetection):
         edge_network(model)
     return model
+
+
+def _begin_with(model: nn.Module, start: Start) -> str:
+    """Give a network trained weights, and say in a line which it took."""
+    weights = weights_of(start.source)
+    if hashlib.sha256(weights.path.read_bytes()).hexdigest() != start.sha256:
+        raise InputError(f"{weights.path} has changed since the run began; start a new one")
+    anew = fine_tune(model, weights)
+    if not anew:
+        return f"begins with all weights of {start.source}"
+    classes = weights.config.options["num_classes"]
+    return (
+        f"begins with the weights of {start.source}, but for those of its {classes} classes, "
+        f"which start anew: {', '.join(anew)}"
+    )
 
 
 @torch.no_grad()
