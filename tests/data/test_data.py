@@ -90,7 +90,7 @@ def test_sets_of_one_size_have_no_other(form: dict[str, int]) -> None:
 
 
 def test_every_name_is_listed() -> None:
-    assert set(data.available()) == {*SIZES, "rotmnist", "bsds500"}
+    assert set(data.available()) == {*SIZES, "rotmnist", "bsds500", "drive", "chase_db1"}
 
 
 def test_importing_hnets_imports_data_sets_only_when_they_are_used() -> None:

@@ -8,6 +8,8 @@
 | `digits` | 1,000, 297, 500 | the digits of scikit-learn, enlarged to 28×28: no download |
 | `digits-r` | 1,000, 297, 500 | the same digits, each rotated by its own angle |
 | `bsds500` | 200, 100, 200 | photographs and the edges that people drew in them |
+| `drive` | 16, 4, 20 | images of the retina and their vessels |
+| `chase_db1` | –, –, 28 | the same of another camera, at the scale of DRIVE |
 """
 
 from __future__ import annotations
@@ -19,13 +21,22 @@ from typing import Any
 
 from hnets.data import mnist, rotmnist, sklearn_digits
 from hnets.data.bsds import load_edges
-from hnets.data.dataset import Arrays, Dataset, EdgeSet, Sizes, check_split, from_arrays
+from hnets.data.dataset import (
+    Arrays,
+    Dataset,
+    EdgeSet,
+    SegmentationSet,
+    Sizes,
+    check_split,
+    from_arrays,
+)
 from hnets.data.image_folder import list_folder
+from hnets.data.retina import FOLDERS, load_vessels
 from hnets.data.shards import is_sharded, list_shards
 from hnets.data.streamed import Streamed
 from hnets.errors import InputError, suggest
 
-__all__ = ["Dataset", "EdgeSet", "Streamed", "available", "load", "stream"]
+__all__ = ["Dataset", "EdgeSet", "SegmentationSet", "Streamed", "available", "load", "stream"]
 
 _BSDS500 = "bsds500"
 _LARGEST = 4096  # pixels along a side: more of them only fill the memory
@@ -44,9 +55,9 @@ def available() -> tuple[str, ...]:
     """The names that `load` knows.
 
     >>> available()
-    ('mnist', 'rotmnist', 'rotmnist-r', 'digits', 'digits-r', 'bsds500')
+    ('mnist', 'rotmnist', 'rotmnist-r', 'digits', 'digits-r', 'bsds500', 'drive', 'chase_db1')
     """
-    return (*_DIGITS, _BSDS500)
+    return (*_DIGITS, _BSDS500, *FOLDERS)
 
 
 def load(
@@ -59,7 +70,8 @@ def load(
 ) -> Dataset | Any:
     """One split of a data set: ``train``, ``val``, ``train+val`` or ``test``.
 
-    It is a `Dataset`, or for ``bsds500`` an `EdgeSet`. Files are looked for in ``root``, or in the
+    It is a `Dataset`, for ``bsds500`` an `EdgeSet`, or for the retina a `SegmentationSet`, of three
+    ``channels`` or of the green one alone. Files are looked for in ``root``, or in the
     folder named by the environment variable ``HNETS_DATA``, and then in the user's cache, where
     downloaded and generated files go too (``HNETS_CACHE`` names another folder).
 
@@ -73,14 +85,17 @@ def load(
     """
     check_split(split)
     if name in available():
-        fixed = (None, None) if name == _BSDS500 else (28, 1)
-        if size not in (None, fixed[0]) or channels not in (None, fixed[1]):
+        retina = name in FOLDERS
+        fixed = (28, 1) if name in _DIGITS else (None, None)
+        if size not in (None, fixed[0]) or (channels not in (None, fixed[1]) and not retina):
             raise InputError(
                 f"the images of {name} have one size, got size={size} and channels={channels}; "
                 "these are for a folder of images"
             )
         if name == _BSDS500:
             return load_edges(split, root)
+        if retina:
+            return load_vessels(str(name), split, root, 3 if channels is None else channels)
         arrays, sizes = _DIGITS[str(name)]
         return from_arrays(arrays(root), sizes, mnist.CLASSES, str(name), split)
     return stream(name, split, size=size, channels=channels).read()

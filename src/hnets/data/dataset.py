@@ -1,6 +1,6 @@
-"""Data sets in memory: images with labels, and photographs with the edges that people drew.
+"""Data sets in memory: images with labels, of the whole or of pixels, and photographs with edges.
 
-Both have ``images``, ``name``, ``split``, a length, ``digest``, ``to`` and ``subset``.
+All have ``images``, ``name``, ``split``, a length, ``digest``, ``to`` and ``subset``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ SPLITS = {"train": (0, 1), "val": (1, 2), "train+val": (0, 2), "test": (2, 3)}
 
 Arrays: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
 """Images (n, …) as uint8, or as float32 in [0, 1]; and labels or other facts (n, …) as uint8."""
+OUTSIDE = 255
+"""The label of a pixel that is neither learned from nor scored, as outside the field of view."""
 Sizes: TypeAlias = tuple[int, int, int]
 """Images of train, val and test."""
 
@@ -119,6 +121,22 @@ class EdgeSet(Examples):
         height, width = self.images.shape[2:]
         count = f"{len(self)} photographs of {height}×{width}"
         return f"EdgeSet({self.name!r}, {self.split!r}: {count})"
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentationSet(Examples):
+    """Images of one size, and which of their pixels show what is looked for."""
+
+    images: Tensor
+    """(n, channels, height, width), uint8."""
+    labels: Tensor
+    """(n, height, width), uint8: 1 where it is, 0 where it is not, or `OUTSIDE`."""
+    name: str
+    split: str
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.images.shape[1:]))
+        return f"SegmentationSet({self.name!r}, {self.split!r}: {len(self)} images of {shape})"
 
 
 def from_arrays(

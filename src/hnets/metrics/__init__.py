@@ -1,4 +1,4 @@
-"""How good edge maps are: the Berkeley benchmark, with the numbers of its official program.
+"""How good predictions of pixels are: the Berkeley benchmark of edge maps, and segmentation.
 
 | module | holds |
 |---|---|
@@ -7,6 +7,7 @@
 | `matching` | one-to-one matching of pixels at the least cost |
 | `skeleton` | skeletons of binary maps |
 | `suppression` | non-maximum suppression |
+| `segmentation` | the area under the ROC curve, and F1 at a threshold |
 
-They need Numba and SciPy: ``pip install "hnets[bench]"``.
+Those of edges need Numba and SciPy: ``pip install "hnets[bench]"``.
 """
