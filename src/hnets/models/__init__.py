@@ -9,6 +9,7 @@ from hnets.models._hnet_fourier import (
     hnet_fourier_tiny,
 )
 from hnets.models._hnet_mnist import HNetMNIST, hnet_mnist
+from hnets.models._hunet import HUNet, SegmentationNetwork, UNet, hunet, unet
 from hnets.models._p4cnn import P4CNN, Z2CNN, P4CNNPooling, p4cnn, p4cnn_pooling, z2cnn
 from hnets.models._registry import create_model, list_models, load
 from hnets.models._weights import ModelConfig, model_card, save
@@ -22,8 +23,11 @@ __all__ = [
     "HEdge",
     "HNetFourier",
     "HNetMNIST",
+    "HUNet",
     "ModelConfig",
     "P4CNNPooling",
+    "SegmentationNetwork",
+    "UNet",
     "create_model",
     "hdsn",
     "hed",
@@ -35,11 +39,13 @@ __all__ = [
     "hnet_fourier_small",
     "hnet_fourier_tiny",
     "hnet_mnist",
+    "hunet",
     "list_models",
     "load",
     "model_card",
     "p4cnn",
     "p4cnn_pooling",
     "save",
+    "unet",
     "z2cnn",
 ]

@@ -125,20 +125,20 @@ class EdgeNetwork(nn.Module):
 
 
 class WeightedSum(nn.Conv2d):
-    """A weighted sum of maps."""
+    """Weighted sums of maps, by default one."""
 
-    def __init__(self, maps: int) -> None:
-        super().__init__(maps, 1, 1)
+    def __init__(self, maps: int, sums: int = 1) -> None:
+        super().__init__(maps, sums, 1)
         nn.init.zeros_(self.get_parameter("bias"))
 
     def forward(self, x: Tensor) -> Tensor:
-        """``(batch, maps, height, width)`` to ``(batch, 1, height, width)``."""
+        """``(batch, maps, height, width)`` to ``(batch, sums, height, width)``."""
         eager = x.device.type == "cpu" and not torch.compiler.is_compiling()
         if not eager or x.dtype.itemsize < 4 or torch.is_autocast_enabled("cpu"):
             return super().forward(x)
         # On CPU, convolutions to a single map are an order of magnitude slower than this.
-        sums = self.weight.flatten(1) @ x.flatten(2) + self.get_parameter("bias")
-        return sums.view(len(x), 1, *x.shape[2:])
+        sums = self.weight.flatten(1) @ x.flatten(2) + self.get_parameter("bias")[:, None]
+        return sums.view(len(x), -1, *x.shape[2:])
 
 
 class HDSN(EdgeNetwork):

@@ -76,10 +76,10 @@ class HEdge(EdgeNetwork):
         shift: float = 0.0,
     ) -> None:
         mirror, drop_rate = flag(mirror, "mirror"), probability(drop_rate, "drop_rate")
-        stem, stages = _circle(size.stem[1]), list[nn.Module]()
+        stem, stages = circle(size.stem[1]), list[nn.Module]()
         streams = stem
         for stage, (fields, layers) in enumerate(zip(size.fields, size.layers, strict=True)):
-            out = _circle(fields)
+            out = circle(fields)
             parts: list[nn.Module] = [_layer(streams, out, 5, mirror)]
             for _ in range(1, layers):
                 layer = _layer(out, out, 5, mirror)
@@ -95,12 +95,13 @@ class HEdge(EdgeNetwork):
         self.stem = _layer(Streams("3x0r"), stem, size.stem[0], mirror)
         self.halvings = len(stages)
         self.levels = tuple(range(0 if size.tail else 1, self.halvings + 1))
-        lateral = [size.stem[1], *size.fields]
+        lateral = [circle(fields) for fields in (size.stem[1], *size.fields)]
+        coarser = circle(size.decoder)
+        self.decoder_streams = [circle(width) for width in widths]
         self.joins = nn.ModuleList(
-            _Join(lateral[level], size.decoder if level < self.halvings else 0, width, mirror)
-            for level, width in zip(self.levels, widths, strict=True)
+            Join(lateral[level], coarser if level < self.halvings else None, out, mirror)
+            for level, out in zip(self.levels, self.decoder_streams, strict=True)
         )
-        self.decoder_streams = [_circle(width) for width in widths]
         self.magnitudes = nn.ModuleList(map(hnn.Magnitude, self.decoder_streams))
 
     def read(self, stage: int, maps: Tensor) -> Tensor:
@@ -168,17 +169,19 @@ class _Residual(nn.Module):
         return x + self.layer(x)
 
 
-class _Join(nn.Module):
-    """Maps of a level, brought to the decoder's width, plus the coarser ones, through a layer."""
+class Join(nn.Module):
+    """Maps of a level, brought to other streams, plus the coarser ones, through a layer."""
 
-    def __init__(self, fields: int, coarser: int, width: int, mirror: bool) -> None:
+    def __init__(
+        self, lateral: Streams, coarser: Streams | None, out: Streams, mirror: bool
+    ) -> None:
         super().__init__()
-        streams = _circle(width)
-        self.lateral = _mix(_circle(fields), streams, mirror)
-        self.narrow = _mix(_circle(coarser), streams, mirror) if coarser > width else None
-        self.layer = _layer(streams, streams, 5, mirror)
+        self.lateral = _mix(lateral, out, mirror)
+        self.narrow = _mix(coarser, out, mirror) if coarser not in (None, out) else None
+        self.layer = _layer(out, out, 5, mirror)
 
     def forward(self, maps: Tensor, coarser: Tensor | None) -> Tensor:
+        """Maps of a level and those of the next coarser one, if there is one."""
         x = self.lateral(maps)
         if coarser is not None:
             above = coarser if self.narrow is None else self.narrow(coarser)
@@ -187,13 +190,19 @@ class _Join(nn.Module):
         return joined
 
 
-def _circle(width: int) -> Streams:
-    orders = range(1, ORDERS + 1)
-    return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in orders)))
+def circle(width: int, orders: int = ORDERS) -> Streams:
+    """A real order 0 and orders up to the highest: functions on the circle.
+
+    >>> circle(8)
+    Streams("8x0r + 8x1 + 8x2")
+    """
+    above = range(1, orders + 1)
+    return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in above)))
 
 
-def _layer(into: Streams, out: Streams, kernel_size: int, mirror: bool) -> nn.Sequential:
-    conv = hnn.HConv2d(
+def harmonic_conv(into: Streams, out: Streams, kernel_size: int, mirror: bool) -> hnn.HConv2d:
+    """A convolution of independent filters that keeps the size of the maps."""
+    return hnn.HConv2d(
         *(into, out, kernel_size),
         padding="same",
         rings="gaussian",
@@ -201,6 +210,10 @@ def _layer(into: Streams, out: Streams, kernel_size: int, mirror: bool) -> nn.Se
         share=False,
         conjugate=True,
     )
+
+
+def _layer(into: Streams, out: Streams, kernel_size: int, mirror: bool) -> nn.Sequential:
+    conv = harmonic_conv(into, out, kernel_size, mirror)
     return nn.Sequential(conv, hnn.FourierAct(out, norm=True))
 
 
