@@ -32,8 +32,10 @@ FORMATS = {
 """The formats that are read, and their suffixes; for others Pillow may start another program."""
 SUFFIXES = tuple(itertools.chain(*FORMATS.values()))
 SMALLEST = 16
-_DEFLATE = 1032
-"""Bytes at most that one byte of a PNG file stands for."""
+_PER_BYTE = {"PNG": 8 * 1032, "GIF": 2731}
+"""Pixels at most that a byte of a file stands for: of one bit each, by deflate, and by LZW."""
+_MANY = 2**22
+"""Pixels of an image that may have fewer than it says: more would take a network too long."""
 LARGEST = 89_478_485
 """Pixels from which on Pillow warns of a decompression bomb."""
 _STRIP = 2**20
@@ -126,8 +128,9 @@ def _is_short(image: Image.Image, source: Path | BinaryIO) -> bool:
     if image.format == "TIFF":
         ends = [extents[3] for _, extents, *_ in getattr(image, "tile", ()) if extents]
         return bool(ends) and max(ends) < image.height
-    least = image.width * image.height // 8  # one bit per pixel
-    return image.format == "PNG" and least > _DEFLATE * _bytes(source)
+    pixels = image.width * image.height
+    densest = _PER_BYTE.get(image.format or "", pixels)
+    return pixels > max(_MANY, densest * _bytes(source))
 
 
 def _bytes(source: Path | BinaryIO) -> int:
