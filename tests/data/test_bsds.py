@@ -43,7 +43,7 @@ def test_the_folder_as_the_archive_unpacks_it(small: Path) -> None:
 def test_what_is_missing_is_one_line(small: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     data = small / "BSDS500/data"
     for split, root, message in (
-        ("test", tmp_path_factory.mktemp("empty"), "BSDS500 is not here: put its folder"),
+        ("test", tmp_path_factory.mktemp("empty"), "BSDS500 is not here: put BSDS500/data into"),
         ("val", small, "BSDS500 val in .* has 0 photographs in place of 100; get BSDS500 again"),
         ("tset", small, r"there is no split 'tset'; did you mean 'test'\?"),
     ):

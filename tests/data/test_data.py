@@ -15,6 +15,7 @@ from hnets.errors import InputError, MissingExtra
 SIZES = {
     "mnist": (50_000, 10_000, 10_000),
     "rotmnist-r": (10_000, 2_000, 50_000),
+    "rotmnist-c": (10_000, 2_000, 50_000),
     "digits": (1_000, 297, 500),
     "digits-r": (1_000, 297, 500),
 }
@@ -63,6 +64,16 @@ def test_subsets() -> None:
         val.subset([1, 297])
 
 
+def test_shares_of_classes_are_nested_and_fixed() -> None:
+    labels = torch.tensor([0] * 300 + [1] * 40 + [2] * 3)
+    whole, tenth, hundredth = (data.stratified(labels, share) for share in (1, 0.1, 0.01))
+    assert torch.equal(whole, torch.arange(343))
+    assert torch.bincount(labels[tenth]).tolist() == [30, 4, 1]
+    assert torch.bincount(labels[hundredth]).tolist() == [3, 1, 1]
+    assert set(hundredth.tolist()) < set(tenth.tolist())
+    assert hundredth.tolist() == data.stratified(labels.clone(), 0.01).tolist()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -90,7 +101,8 @@ def test_sets_of_one_size_have_no_other(form: dict[str, int]) -> None:
 
 
 def test_every_name_is_listed() -> None:
-    assert set(data.available()) == {*SIZES, "rotmnist", "bsds500", "drive", "chase_db1"}
+    others = {"rotmnist", "plankton", "mirabest", "bsds500", "drive", "chase_db1"}
+    assert set(data.available()) == others | set(SIZES)
 
 
 def test_importing_hnets_imports_data_sets_only_when_they_are_used() -> None:

@@ -43,6 +43,24 @@ def test_each_digit_is_drawn_once_and_rotated_by_its_angle(data_folder: Path) ->
     assert np.array_equal(copied, labels[chosen])
 
 
+def test_no_shift_says_which_way_was_up_where_digits_are_centred(data_folder: Path) -> None:
+    _, degrees = rotmnist.draw()
+    cos, sin = spline.cos_sin(degrees)
+
+    def upright(images: np.ndarray) -> np.ndarray:
+        """Where the centres of mass lie before the rotation, in pixels from the middle."""
+        down, right = (rotmnist.mass_centres(images) - 13.5).T
+        return np.array([cos * down + sin * right, cos * right - sin * down])
+
+    images, labels = rotmnist.centred()
+    assert dataset.sha256((images, labels)) == rotmnist.SHA256_CENTRED
+    assert np.array_equal(labels, rotmnist.regenerated()[1])
+    marked, centred = upright(rotmnist.regenerated()[0]), upright(images)
+    assert (marked.mean(1) > 0.45).all()
+    assert (np.abs(centred.mean(1)) < 0.005).all()
+    assert (np.abs(centred[:, labels == 6].mean(1) - centred[:, labels == 9].mean(1)) < 0.005).all()
+
+
 def as_text(images: np.ndarray, labels: np.ndarray) -> bytes:
     """As in the files of 2007: one row per image, down its columns, then the label."""
     rows = np.column_stack([images.transpose(0, 2, 1).reshape(len(images), -1), labels])

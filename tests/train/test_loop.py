@@ -79,6 +79,7 @@ def test_a_run_learns_and_its_rows_say_so(tmp_path: Path, tiny: Recipes) -> None
     assert result["summary"]["test"]["mean"] < 20  # of 50 by chance
     assert set(result["summary"]) == {"train", "val", "test", "test, averaged"}
     found = result["seeds"][0]["errors"]
+    assert result["log_loss"]["test"] == {"mean": found["test"]["loss"], "std": 0.0, "n": 1}
     assert found["test, averaged"]["loss"] != found["test"]["loss"]
     assert json.loads((tmp_path / "result.json").read_text()) == result
     assert result["name"] == "mine"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from commands import Command
-from hnets import create_model, load, save
+from hnets import create_model, data, load, save
 from hnets.data import Streamed
 from hnets.errors import InputError
 from hnets.train import Recipe, Run, Team, Unwritable, prepare, train
@@ -30,6 +30,8 @@ Recipes = Callable[..., Recipe]
         ({"data.train": "trian"}, "there is no split 'trian'"),
         ({"data.test": "tset"}, "there is no split 'tset'"),
         ({"data.limit": 10**6}, "data.limit: expected at most the 46 images of .*, got 1000000"),
+        ({"data.share": 0.1}, "training.batch: expected at most the 4 images of .*, got 23"),
+        ({"data.fold": 3}, "mirabest has folds 0 to 9, and others have none; got fold=3"),
         ({"training.batch": 47}, "training.batch: expected at most the 46 images of .*, got 47"),
         ({"training.batch": 10**30}, "training.batch: expected at most the 46 images"),
         (
@@ -108,6 +110,15 @@ def test_a_limit_holds_for_a_stream_too(
     assert streamed.evaluate() == memory.evaluate()
     with pytest.raises(InputError, match="digits is held in memory; images of a folder can be"):
         prepare([Run(tiny(data__name="digits", data__stream=True), 1)], TEAM)
+
+
+def test_a_share_keeps_the_same_part_of_every_class(tiny: Recipes) -> None:
+    run = Run(tiny(data__share=0.2, training__batch=5), 1)
+    prepare([run], TEAM)
+    whole, part = data.load(run.recipe.data.name), run.data["train"]
+    assert torch.bincount(part.labels).tolist() == [5, 5]
+    assert torch.equal(part.images, whole.subset(data.stratified(whole.labels, 0.2)).images)
+    assert len(run.data["val"]) == 10, "only training labels are few"
 
 
 @pytest.mark.parametrize(

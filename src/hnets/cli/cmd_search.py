@@ -136,7 +136,7 @@ def search(
         with engine.watching(runs, console) as watch_runs:
             # What an earlier call has trained of it is not trained again.
             results = engine.train(runs, team, True, watch_runs)
-        result = engine.report(results, team, folder)
-    for split, errors in result["summary"].items():
-        say(f"{split:>10} error  {engine.mean_and_spread(errors)} %  (seeds: {errors['n']})")
+        report = engine.report(results, team, folder)
+    for line in engine.error_lines(report):
+        say(f"{line}  (seeds: {seeds})")
     say(f"wrote search.json, best.toml and result.json to {folder}")

@@ -89,7 +89,7 @@ def train(
             go_on = f"to go on from the last checkpoint: hnets train --resume --out {folder}"
             say(go_on)
             raise
-        summary = engine.report(results, team, folder)["summary"]
-    for split, errors in summary.items():
-        console.print(f"{split:>10} error  {engine.mean_and_spread(errors)} %", highlight=False)
+        report = engine.report(results, team, folder)
+    for line in engine.error_lines(report):
+        console.print(line, highlight=False)
     console.print(f"wrote {folder / 'result.json'}", markup=False, highlight=False)

@@ -5,8 +5,11 @@
 | `mnist` | 50,000, 10,000, 10,000 | handwritten digits; downloaded if they are not on disk |
 | `rotmnist` | 10,000, 2,000, 50,000 | rotated MNIST, from the published files on the user's disk |
 | `rotmnist-r` | 10,000, 2,000, 50,000 | rotated MNIST, regenerated from MNIST |
+| `rotmnist-c` | 10,000, 2,000, 50,000 | the same digits, rotated about their centres of mass |
 | `digits` | 1,000, 297, 500 | the digits of scikit-learn, enlarged to 28×28: no download |
 | `digits-r` | 1,000, 297, 500 | the same digits, each rotated by its own angle |
+| `plankton` | 24,167, 3,080, 3,089 | plankton of 121 classes, light on black, by default 96×96 |
+| `mirabest` | 632, 79, 81 | radio galaxies of two classes, 150×150; ten folds |
 | `bsds500` | 200, 100, 200 | photographs and the edges that people drew in them |
 | `drive` | 16, 4, 20 | images of the retina and their vessels |
 | `chase_db1` | –, –, 28 | the same of another camera, at the scale of DRIVE |
@@ -29,16 +32,28 @@ from hnets.data.dataset import (
     Sizes,
     check_split,
     from_arrays,
+    stratified,
 )
 from hnets.data.image_folder import list_folder
+from hnets.data.mirabest import load_galaxies
+from hnets.data.plankton import load_plankton
 from hnets.data.retina import FOLDERS, load_vessels
 from hnets.data.shards import is_sharded, list_shards
 from hnets.data.streamed import Streamed
 from hnets.errors import InputError, suggest
 
-__all__ = ["Dataset", "EdgeSet", "SegmentationSet", "Streamed", "available", "load", "stream"]
+__all__ = [
+    "Dataset",
+    "EdgeSet",
+    "SegmentationSet",
+    "Streamed",
+    "available",
+    "load",
+    "stratified",
+    "stream",
+]
 
-_BSDS500 = "bsds500"
+_PLANKTON, _MIRABEST, _BSDS500 = "plankton", "mirabest", "bsds500"
 _LARGEST = 4096  # pixels along a side: more of them only fill the memory
 
 
@@ -46,6 +61,7 @@ _DIGITS: dict[str, tuple[Callable[[str | os.PathLike[str] | None], Arrays], Size
     "mnist": (mnist.arrays, mnist.SIZES),
     "rotmnist": (rotmnist.published, rotmnist.SIZES),
     "rotmnist-r": (rotmnist.regenerated, rotmnist.SIZES),
+    "rotmnist-c": (rotmnist.centred, rotmnist.SIZES),
     "digits": (lambda root: sklearn_digits.upright(), sklearn_digits.SIZES),
     "digits-r": (lambda root: sklearn_digits.rotated(), sklearn_digits.SIZES),
 }
@@ -54,10 +70,10 @@ _DIGITS: dict[str, tuple[Callable[[str | os.PathLike[str] | None], Arrays], Size
 def available() -> tuple[str, ...]:
     """The names that `load` knows.
 
-    >>> available()
-    ('mnist', 'rotmnist', 'rotmnist-r', 'digits', 'digits-r', 'bsds500', 'drive', 'chase_db1')
+    >>> available()[:5]
+    ('mnist', 'rotmnist', 'rotmnist-r', 'rotmnist-c', 'digits')
     """
-    return (*_DIGITS, _BSDS500, *FOLDERS)
+    return (*_DIGITS, _PLANKTON, _MIRABEST, _BSDS500, *FOLDERS)
 
 
 def load(
@@ -67,6 +83,7 @@ def load(
     *,
     size: int | None = None,
     channels: int | None = None,
+    fold: int = 0,
 ) -> Dataset | Any:
     """One split of a data set: ``train``, ``val``, ``train+val`` or ``test``.
 
@@ -78,27 +95,37 @@ def load(
     Instead of a name, give the path of a folder with one sub-folder of images per class (within
     ``train``, ``val`` and ``test`` to choose the splits yourself). Its images become ``size`` ×
     ``size``, by default 28, grey or with three ``channels``. Files that are not images are left
-    out, with one warning.
+    out, with one warning. ``plankton`` and ``mirabest`` have a ``size`` too, and ``mirabest`` has
+    ten folds, 0 to 9: the tenth of that number is its ``test``, and the next its ``val``.
 
     >>> load("digits", "val")
     Dataset('digits', 'val': 297 images of 1×28×28, 10 classes)
     """
     check_split(split)
-    if name in available():
-        retina = name in FOLDERS
-        fixed = (28, 1) if name in _DIGITS else (None, None)
-        if size not in (None, fixed[0]) or (channels not in (None, fixed[1]) and not retina):
-            raise InputError(
-                f"the images of {name} have one size, got size={size} and channels={channels}; "
-                "these are for a folder of images"
-            )
-        if name == _BSDS500:
-            return load_edges(split, root)
-        if retina:
-            return load_vessels(str(name), split, root, 3 if channels is None else channels)
-        arrays, sizes = _DIGITS[str(name)]
-        return from_arrays(arrays(root), sizes, mnist.CLASSES, str(name), split)
-    return stream(name, split, size=size, channels=channels).read()
+    if fold and (name != _MIRABEST or not 0 <= fold < 10):
+        raise InputError(f"{_MIRABEST} has folds 0 to 9, and others have none; got fold={fold}")
+    if name not in available():
+        return stream(name, split, size=size, channels=channels).read()
+    sized, retina = name in (_PLANKTON, _MIRABEST), name in FOLDERS
+    fixed = (28, 1) if name in _DIGITS else (None, 1) if sized else (None, None)
+    if (size not in (None, fixed[0]) and not sized) or (
+        channels not in (None, fixed[1]) and not retina
+    ):
+        raise InputError(
+            f"the images of {name} have one {'number of channels' if sized else 'size'}, got "
+            f"size={size} and channels={channels}; these are for a folder of images"
+        )
+    if sized:
+        chosen = {} if size is None else {"size": _check_size(size)}
+        if name == _PLANKTON:
+            return load_plankton(split, root, **chosen)
+        return load_galaxies(split, root, fold=fold, **chosen)
+    if name == _BSDS500:
+        return load_edges(split, root)
+    if retina:
+        return load_vessels(str(name), split, root, 3 if channels is None else channels)
+    arrays, sizes = _DIGITS[str(name)]
+    return from_arrays(arrays(root), sizes, mnist.CLASSES, str(name), split)
 
 
 def stream(
@@ -125,9 +152,14 @@ def stream(
         )
     if channels not in (1, 3):
         raise InputError(f"images have 1 channel (grey) or 3 (colour), got channels={channels}")
-    if not 1 <= size <= _LARGEST:
-        raise InputError(f"images become 1 to {_LARGEST:,} pixels wide, got size={size}")
+    _check_size(size)
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; give one with a sub-folder for each class")
     listing = (list_shards if is_sharded(folder) else list_folder)(folder, split.split("+"))
     return Streamed.of(listing, split, size, channels)
+
+
+def _check_size(size: int) -> int:
+    if not 1 <= size <= _LARGEST:
+        raise InputError(f"images become 1 to {_LARGEST:,} pixels wide, got size={size}")
+    return size

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from hnets.data.cache import cached, data_folders
+from hnets.data.cache import cached, find_data
 from hnets.data.dataset import Arrays, EdgeSet, check_split
 from hnets.data.image_file import read_image
 from hnets.errors import InputError, MissingExtra, reason
@@ -85,14 +85,7 @@ def photos(split: str = "test", root: str | os.PathLike[str] | None = None) -> t
         photo.name, photo.image(), photo.boundaries()  # (h, w, 3) uint8, (people, h, w) bool
     ```
     """
-    folders = data_folders(root)
-    places = itertools.product(folders, ("BSDS500/data", "BSR/BSDS500/data"))  # or as unpacked
-    data = next((folder / name for folder, name in places if os.path.isdir(folder / name)), None)
-    if data is None:
-        raise InputError(
-            f"BSDS500 is not here: put its folder BSDS500/data into {folders[0]}, or set "
-            "HNETS_DATA to the folder that has it"
-        )
+    data = find_data("BSDS500", root, "BSDS500/data", "BSR/BSDS500/data")  # or as unpacked
     return tuple(photo for part in check_split(split).split("+") for photo in _list(data, part))
 
 

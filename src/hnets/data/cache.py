@@ -52,6 +52,18 @@ def data_folders(root: str | os.PathLike[str] | None) -> tuple[Path, ...]:
     return folder, cache_folder()
 
 
+def find_data(what: str, root: str | os.PathLike[str] | None, *names: str) -> Path:
+    """The first file or folder of these names in `data_folders`; without one, an `InputError`."""
+    folders = data_folders(root)
+    for path in (folder / name for folder in folders for name in names):
+        if os.path.exists(path):
+            return path
+    raise InputError(
+        f"{what} is not here: put {names[0]} into {folders[0]}, or set "
+        "HNETS_DATA to the folder that has it"
+    )
+
+
 def cached(name: str, source: str, make: Callable[[], Arrays]) -> Arrays:
     """What ``make`` returns, from the cache if it is there, undamaged, and made from ``source``.
 

@@ -145,10 +145,58 @@ def from_arrays(
     """One split of arrays that hold ``sizes`` images of train, then of val, then of test."""
     start, stop = (sum(sizes[:part]) for part in SPLITS[split])
     images, labels = (array[start:stop] for array in arrays)
+    return as_dataset(images, labels, classes, name, split)
+
+
+def as_dataset(
+    images: NDArray[Any], labels: NDArray[Any], classes: Iterable[str], name: str, split: str
+) -> Dataset:
+    """Grey images (n, height, width) as a data set."""
     scale = 255 if images.dtype == np.uint8 else 1
-    values = np.divide(images[:, None], scale, dtype=np.float32)  # (n, 1, 28, 28)
+    values = np.divide(images[:, None], scale, dtype=np.float32)  # (n, 1, height, width)
     targets = torch.from_numpy(labels.astype(np.int64))
     return Dataset(torch.from_numpy(values), targets, tuple(classes), name, split)
+
+
+def in_split(names: Sequence[str], labels: Sequence[int], split: str, fold: int = 0) -> list[int]:
+    """The places of the images of a split, if the SHA-256 of their file names alone decides.
+
+    In the order of these, every tenth image of a class goes to the same tenth of the set. That of
+    the number of the fold is for ``test``, the next for ``val`` and the other eight for ``train``.
+
+    >>> names = [f"{number}.png" for number in range(20)]
+    >>> [in_split(names, [0] * 20, part) for part in ("val", "test")]
+    [[0, 13], [6, 10]]
+    >>> in_split(names, [0] * 20, "val", fold=9)
+    [6, 10]
+    """
+    wanted, ranks = split.split("+"), dict[int, int]()
+    chosen = []
+    for place in sorted(
+        range(len(names)), key=lambda i: hashlib.sha256(names[i].encode()).digest()
+    ):
+        rank = ranks[labels[place]] = ranks.get(labels[place], -1) + 1
+        part = {0: "test", 1: "val"}.get((rank - fold) % 10, "train")
+        if part in wanted:
+            chosen.append(place)
+    return sorted(chosen)
+
+
+def stratified(labels: Tensor, share: float) -> Tensor:
+    """The places of a fixed share of the images of each class, at least one of each, in order.
+
+    A smaller share is part of every larger one.
+
+    >>> stratified(torch.tensor([0, 0, 0, 0, 1, 1, 0, 0]), 0.5)
+    tensor([1, 2, 4, 7])
+    """
+    chosen = torch.zeros(len(labels), dtype=torch.bool)
+    for label in labels.unique():
+        places = (labels == label).nonzero()[:, 0].cpu()
+        # The old generator: its stream is frozen, whereas that of the new ones may change.
+        order = torch.from_numpy(np.random.RandomState(int(label)).permutation(len(places)))
+        chosen[places[order[: max(1, round(share * len(places)))]]] = True
+    return chosen.nonzero()[:, 0]
 
 
 def sha256(arrays: Iterable[NDArray[Any]]) -> str:

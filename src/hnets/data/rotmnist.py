@@ -1,9 +1,10 @@
-"""Rotated MNIST: `rotmnist` as it was published, and `rotmnist-r`, regenerated from MNIST.
+"""Rotated MNIST: `rotmnist` as it was published, and two sets made from MNIST.
 
 The protocol is that of Larochelle et al. (2007), "An empirical evaluation of deep architectures on
 problems with many factors of variation": digits of MNIST, each rotated by its own angle. Which
 digits they drew, their angles and their interpolation are unknown, so `rotmnist-r` is not their
-set, and errors on the two are not comparable.
+set, and errors on the two are not comparable. `rotmnist-c` has the same digits at the same angles,
+but rotated about their own centres of mass, so that no shift says which way was up.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from hnets.errors import InputError
 SIZES = (10_000, 2_000, 50_000)
 SHA256 = "9de67b6d43b5d1d6b82f1eff5755c95ddf6cedf4c2f63616c2b537a66d1fa5dc"
 """Of the images and labels of `rotmnist-r` as bytes, on every machine."""
+SHA256_CENTRED = "478e08f925ee94208de0db184c46404f02bb7e9cb808d9fb36d7c0cb8472d7ee"
+"""The same, of `rotmnist-c`."""
 ARCHIVE = "mnist_rotation_new.zip"
 MD5 = "0f9a947ff3d30e95cd685462cbf3b847"
 MEMBERS = (
@@ -44,7 +47,12 @@ _AGAIN = "get it again from its source"
 
 def regenerated(root: str | os.PathLike[str] | None = None) -> Arrays:
     """The images and labels of `rotmnist-r`: train, val, then test. The first call makes them."""
-    return cached("rotmnist-r", SHA256, lambda: _make(*mnist.arrays(root)))
+    return cached("rotmnist-r", SHA256, lambda: _make("rotmnist-r", SHA256, root))
+
+
+def centred(root: str | os.PathLike[str] | None = None) -> Arrays:
+    """The same of `rotmnist-c`, where each centre of mass comes to lie in the middle."""
+    return cached("rotmnist-c", SHA256_CENTRED, lambda: _make("rotmnist-c", SHA256_CENTRED, root))
 
 
 def draw() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -60,17 +68,32 @@ def draw() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return chosen.astype(np.int64), random.random_sample(len(chosen)) * 360
 
 
-def _make(images: NDArray[np.uint8], labels: NDArray[np.uint8]) -> Arrays:
-    log.info("making rotmnist-r from MNIST, which takes some seconds, once")
+def _make(name: str, checksum: str, root: str | os.PathLike[str] | None) -> Arrays:
+    log.info("making %s from MNIST, which takes some seconds, once", name)
+    images, labels = mnist.arrays(root)
     chosen, degrees = draw()
     rotated = np.empty((len(chosen), *images.shape[1:]), np.uint8)
     for i in range(0, len(chosen), _BLOCK):
         part = slice(i, i + _BLOCK)
-        rotated[part] = to_bytes(rotate(images[chosen[part]] / 255, degrees[part]))
+        digits = images[chosen[part]]
+        centres = mass_centres(digits) if name == "rotmnist-c" else None
+        rotated[part] = to_bytes(rotate(digits / 255, degrees[part], centres))
     made = rotated, labels[chosen]
-    if sha256(made) != SHA256:
-        log.warning("rotmnist-r differs on this machine from what it is on others")
+    if sha256(made) != checksum:
+        log.warning("%s differs on this machine from what it is on others", name)
     return made
+
+
+def mass_centres(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """The centre of mass of each image (n, h, w), in pixels down and right of the first: (n, 2).
+
+    >>> mass_centres(np.array([[[0, 0], [1, 3]]], np.uint8))
+    array([[1.  , 0.75]])
+    """
+    # Sums of whole numbers are exact, so that the one division has the same bits everywhere.
+    mass = images.astype(np.int64)
+    down, right = (mass.sum(3 - axis) @ np.arange(mass.shape[axis]) for axis in (1, 2))
+    return np.stack([down, right], 1) / mass.sum((1, 2))[:, None]
 
 
 def published(root: str | os.PathLike[str] | None = None) -> Arrays:

@@ -21,10 +21,12 @@ _POLE = math.sqrt(3) - 2  # of the recursion from pixels to the weights of B-spl
 _BLOCK = 32  # images: the arrays of a step then stay in the cache of the processor
 
 
-def rotate(images: ArrayLike, degrees: ArrayLike) -> Floats:
+def rotate(images: ArrayLike, degrees: ArrayLike, centres: ArrayLike | None = None) -> Floats:
     """Images (n, h, w), each rotated counter-clockwise about its centre by its own angle.
 
-    What `scipy.ndimage.rotate(image, angle, order=3, reshape=False)` computes. Values may leave the
+    Given ``centres`` (n, 2), in pixels down and right of the first, an image is rotated about that
+    point instead, which comes to lie in the middle. Without them it is what
+    `scipy.ndimage.rotate(image, angle, order=3, reshape=False)` computes. Values may leave the
     range of the pixels by a little, as those of a cubic spline do.
 
     >>> image = np.zeros((1, 5, 5))
@@ -35,13 +37,14 @@ def rotate(images: ArrayLike, degrees: ArrayLike) -> Floats:
     images = np.asarray(images, dtype=np.float64)
     n, h, w = images.shape
     cos, sin = (a[:, None, None] for a in cos_sin(np.broadcast_to(degrees, n)))
-    down = np.arange(h)[:, None] - (h - 1) / 2
-    right = np.arange(w)[None, :] - (w - 1) / 2
+    middle = np.array([(h - 1) / 2, (w - 1) / 2])
+    down, right = np.arange(h)[:, None] - middle[0], np.arange(w)[None, :] - middle[1]
+    centres = np.broadcast_to(middle if centres is None else centres, (n, 2))[:, :, None, None]
     rotated = np.empty_like(images)
     for i in range(0, n, _BLOCK):
         part = slice(i, i + _BLOCK)
-        rows = cos[part] * down + sin[part] * right + (h - 1) / 2
-        columns = cos[part] * right - sin[part] * down + (w - 1) / 2
+        rows = cos[part] * down + sin[part] * right + centres[part, 0]
+        columns = cos[part] * right - sin[part] * down + centres[part, 1]
         rotated[part] = _sample(images[part], rows, columns)
     return rotated
 

@@ -11,6 +11,7 @@ from hnets.models._hnet_fourier import (
 from hnets.models._hnet_mnist import HNetMNIST, hnet_mnist
 from hnets.models._hunet import HUNet, SegmentationNetwork, UNet, hunet, unet
 from hnets.models._p4cnn import P4CNN, Z2CNN, P4CNNPooling, p4cnn, p4cnn_pooling, z2cnn
+from hnets.models._plain_resnet import ResNet18, resnet18
 from hnets.models._registry import create_model, list_models, load
 from hnets.models._weights import ModelConfig, model_card, save
 
@@ -26,6 +27,7 @@ __all__ = [
     "HUNet",
     "ModelConfig",
     "P4CNNPooling",
+    "ResNet18",
     "SegmentationNetwork",
     "UNet",
     "create_model",
@@ -45,6 +47,7 @@ __all__ = [
     "model_card",
     "p4cnn",
     "p4cnn_pooling",
+    "resnet18",
     "save",
     "unet",
     "z2cnn",

@@ -4,7 +4,7 @@ from hnets.train.distributed import Team, elastic, joined
 from hnets.train.loop import train
 from hnets.train.progress import watching
 from hnets.train.recipe import Recipe, read_recipe, shipped_recipes
-from hnets.train.result import Diverged, Result, mean_and_spread, report
+from hnets.train.result import Diverged, Result, error_lines, mean_and_spread, report
 from hnets.train.run import Run, Unwritable, Watch, begin, prepare, remember, seeds_of
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Watch",
     "begin",
     "elastic",
+    "error_lines",
     "joined",
     "mean_and_spread",
     "prepare",

@@ -49,6 +49,7 @@ class Section:
 # Types with the values that they may have, and how to name these in a message.
 Whole = Annotated[int, lambda n: n > 0, "a whole number from 1 up"]
 Count = Annotated[int, lambda n: n >= 0, "a whole number from 0 up"]
+Fold = Annotated[int, lambda n: 0 <= n < 10, "a whole number from 0 to 9"]
 Seed = Annotated[int, lambda n: 0 <= n < 2**32, "a whole number below 2^32"]
 Views = Annotated[int, lambda n: n >= 0 and n != 1, "0, or 2 up"]
 Split = Annotated[str, bool, "the name of a split"]
@@ -77,12 +78,18 @@ class Data(Section):
     val: str = "val"
     test: str = ""
     """Evaluated once, after the last step; nothing in the training depends on it."""
+    share: Share = 1.0
+    """Train on this share of each class only, at least one image of each: the same images whenever
+    the share is the same, and all of them again in every larger share."""
     limit: Count = 0
     """Train on the first so many images only; 0 is all of them."""
     size: int = 0
-    """Side to which images of a folder are resized; 0 is the default of `hnets.data.load`."""
+    """Side to which images of a folder, of plankton or of MiraBest are resized; 0 is the default of
+    `hnets.data.load`."""
     channels: int = 0
     """1 for grey and 3 for colour images of a folder; 0 is the default of `hnets.data.load`."""
+    fold: Fold = 0
+    """Which tenth of a set with ten folds is its test split."""
     stream: bool | Literal["auto"] = "auto"
     """Whether images of a folder stay in their files until they are needed; ``auto``: if they take
     more than a quarter of the memory. The weights do not depend on it."""

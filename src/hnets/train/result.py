@@ -24,7 +24,7 @@ from hnets.models._weights import WEIGHTS
 from hnets.train.checkpoint import Row
 from hnets.train.distributed import Team
 from hnets.train.run import RESULT, Run, writing
-from hnets.train.task import Errors
+from hnets.train.task import Classification, Errors
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,11 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
         }
         for result in results
     ]
+
+    def summary(kind: str) -> dict[str, dict[str, float]]:
+        splits = seeds[0]["errors"]
+        return {split: summarise([one["errors"][split][kind] for one in seeds]) for split in splits}
+
     content = {
         "name": run.name,
         "recipe": run.recipe.to_dict(),
@@ -86,11 +91,10 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
         "commit": commit(),
         "versions": versions(team.device),
         "seeds": seeds,
-        "summary": {
-            split: summarise([seed["errors"][split]["error"] for seed in seeds])
-            for split in seeds[0]["errors"]
-        },
+        "summary": summary("error"),
     }
+    if all(isinstance(task, Classification) for task in run.tasks.values()):
+        content["log_loss"] = summary("loss")
     if team.leads and out is not None:
         with writing(run.folder or out):
             write_json(content, out / RESULT)
@@ -107,14 +111,30 @@ def summarise(values: Sequence[float]) -> dict[str, float]:
     return {"mean": statistics.fmean(values), "std": spread, "n": len(values)}
 
 
-def mean_and_spread(summary: Mapping[str, float]) -> str:
+def mean_and_spread(summary: Mapping[str, float], digits: int = 2) -> str:
     """A mean with its standard deviation, if there is more than one value.
 
     >>> mean_and_spread({"mean": 1.5, "std": 0.25, "n": 5}), mean_and_spread({"mean": 2, "n": 1})
     ('1.50 ± 0.25', '2.00')
     """
-    spread = f" ± {summary['std']:.2f}" if summary["n"] > 1 else ""
-    return f"{summary['mean']:.2f}{spread}"
+    spread = f" ± {summary['std']:.{digits}f}" if summary["n"] > 1 else ""
+    return f"{summary['mean']:.{digits}f}{spread}"
+
+
+def error_lines(content: Mapping[str, Any]) -> list[str]:
+    """The errors of a report, for people; for classes also the log loss, their cross-entropy.
+
+    >>> one = {"mean": 1.5, "n": 1}
+    >>> error_lines({"summary": {"test": one}, "log_loss": {"test": one}})
+    ['      test error  1.50 %, log loss 1.500']
+    """
+    lines = []
+    for split, errors in content["summary"].items():
+        line = f"{split:>10} error  {mean_and_spread(errors)} %"
+        if loss := content.get("log_loss", {}).get(split):
+            line += f", log loss {mean_and_spread(loss, 3)}"
+        lines.append(line)
+    return lines
 
 
 def write_json(value: object, path: Path) -> None:

@@ -351,16 +351,21 @@ def prepare(
 def load(
     recipe: Data, split: str, team: Team = ALONE, say: Callable[[str], None] = log.info
 ) -> Examples:
-    """A split of a recipe's data; of the training split, as many images as its limit says."""
+    """A split of a recipe's data; of the training split, as many images as share and limit say."""
     size, channels = recipe.size or None, recipe.channels or None
     dataset: Examples | None = None
-    if recipe.stream is True or (recipe.stream == "auto" and recipe.name not in data.available()):
+    in_memory = recipe.fold or recipe.name in data.available()  # `data.load` checks the fold
+    if recipe.stream is True or (recipe.stream == "auto" and not in_memory):
         streamed = data.stream(recipe.name, split, size=size, channels=channels)
         if why := "data.stream is true" if recipe.stream is True else _too_large(streamed, team):
             say(f"{recipe.name} {split}: {len(streamed):,} images are streamed, as {why}")
             dataset = _check(dataclasses.replace(streamed, workers=recipe.workers), team)
     if dataset is None:
-        dataset = data.load(recipe.name, split, size=size, channels=channels)
+        dataset = data.load(recipe.name, split, size=size, channels=channels, fold=recipe.fold)
+    if split == recipe.train and recipe.share < 1:
+        if not isinstance(dataset, Dataset | Streamed):
+            raise InputError(f"data.share: {recipe.name} has no classes; use data.limit instead")
+        dataset = dataset.subset(data.stratified(dataset.labels, recipe.share))
     if split == recipe.train and recipe.limit:
         most = f"at most the {len(dataset)} images of {recipe.name} {split}"
         expect(recipe.limit <= len(dataset), "data.limit", most, recipe.limit)

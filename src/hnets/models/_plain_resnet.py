@@ -1,0 +1,87 @@
+"""The plain ResNet-18 of timm, to compare with on the same images by the same training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hnets import nn as hnn
+from hnets.models._registry import register
+from hnets.nn._base import image, whole
+
+WIDTHS = (64, 128, 256, 512)
+"""Of the four stages, each of two blocks; all but the first halve the sides of their input."""
+
+
+class _Block(nn.Module):
+    """Two 3×3 convolutions and a shortcut around them."""
+
+    def __init__(self, into: int, out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(into, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
+        self.conv2, self.bn2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
+        self.downsample: nn.Module | None = None
+        if stride > 1:
+            conv = nn.Conv2d(into, out, 1, stride, bias=False)
+            self.downsample = nn.Sequential(conv, nn.BatchNorm2d(out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut = x if self.downsample is None else self.downsample(x)
+        x = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
+        return (x + shortcut).relu()
+
+
+class ResNet18(nn.Module):
+    """The ResNet-18 of He et al. (2016), as timm builds it and draws its weights.
+
+    Parameters have the names that they have there, so that weights fit both ways. It is not
+    equivariant: it learns to recognise rotated images as far as it is shown such.
+
+    >>> sum(p.numel() for p in ResNet18(in_chans=3, num_classes=1000).parameters())
+    11689512
+    """
+
+    def __init__(self, in_chans: int = 1, num_classes: int = 10) -> None:
+        super().__init__()
+        self.in_chans = whole(in_chans, "in_chans")
+        self.num_classes = whole(num_classes, "num_classes")
+        width = WIDTHS[0]
+        self.conv1, self.bn1 = (
+            nn.Conv2d(in_chans, width, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(width),
+        )
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        stages = list[nn.Module]()
+        for out in WIDTHS:
+            first = _Block(width, out, 1 if out == width else 2)
+            stages.append(nn.Sequential(first, _Block(out, out, 1)))
+            width = out
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages
+        self.mean = hnn.GlobalMean()
+        self.fc = nn.Linear(width, num_classes)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights; every block begins as its shortcut."""
+        for part in self.modules():
+            if isinstance(part, nn.Conv2d):
+                nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+            elif isinstance(part, nn.BatchNorm2d | nn.Linear):
+                part.reset_parameters()
+        for part in self.modules():
+            if isinstance(part, _Block):
+                nn.init.zeros_(part.bn2.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
+        image(x, type(self).__name__)
+        if x.device.type == "cuda":  # where convolutions of many channels are faster so
+            x = x.contiguous(memory_format=torch.channels_last)
+        x = self.maxpool(self.bn1(self.conv1(x)).relu())
+        for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
+            x = stage(x)
+        logits: Tensor = self.fc(self.mean(x))
+        return logits
+
+
+resnet18 = register("resnet18", ResNet18)
