@@ -354,8 +354,8 @@ def load(
     """A split of a recipe's data; of the training split, as many images as share and limit say."""
     size, channels = recipe.size or None, recipe.channels or None
     dataset: Examples | None = None
-    in_memory = recipe.fold or recipe.name in data.available()  # `data.load` checks the fold
-    if recipe.stream is True or (recipe.stream == "auto" and not in_memory):
+    stream = recipe.stream if recipe.stream != "auto" else recipe.name not in data.available()
+    if stream and not recipe.fold:  # what is streamed has no folds, as `data.load` says
         streamed = data.stream(recipe.name, split, size=size, channels=channels)
         if why := "data.stream is true" if recipe.stream is True else _too_large(streamed, team):
             say(f"{recipe.name} {split}: {len(streamed):,} images are streamed, as {why}")
