@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         testing,
         train,
     )
+    from hnets._convert import convert
     from hnets._cost import Cost, cost, matching_width
     from hnets.export import freeze
     from hnets.models import create_model, list_models, load, save
@@ -30,6 +31,7 @@ __all__ = [
     "EdgeDetector",
     "Stream",
     "Streams",
+    "convert",
     "cost",
     "create_model",
     "data",
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "_convert": ("convert",),
     "_cost": ("Cost", "cost", "matching_width"),
     "export": ("freeze",),
     "models": ("create_model", "list_models", "load", "save"),

@@ -33,8 +33,26 @@ class LayerCost:
     multiplications: int
 
 
+class Tabular:
+    """What prints as a table."""
+
+    def table(self, width: int = 120) -> Table:
+        """A rich table for a terminal of so many characters."""
+        raise NotImplementedError
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        yield self.table(options.max_width)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        out = io.StringIO()
+        Console(file=out, width=120).print(self)
+        return out.getvalue().rstrip()
+
+
 @dataclass(frozen=True)
-class Cost:
+class Cost(Tabular):
     """The layers of a network and their totals; prints as a table."""
 
     layers: tuple[LayerCost, ...]
@@ -48,9 +66,6 @@ class Cost:
     def multiplications(self) -> int:
         """Multiplications of all convolutions and linear layers, for one input."""
         return sum(layer.multiplications for layer in self.layers)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
-        yield self.table(options.max_width)
 
     def table(self, width: int = 120) -> Table:
         """A rich table; a narrow one has no frames and wraps between streams, never in a number."""
@@ -80,13 +95,6 @@ class Cost:
             table.box, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, (0, 0)
             table.columns[2].max_width = 13
         return table
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        out = io.StringIO()
-        Console(file=out, width=120).print(self)
-        return out.getvalue().rstrip()
 
 
 def cost(module: nn.Module, input_shape: tuple[int, ...]) -> Cost:

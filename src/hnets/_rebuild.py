@@ -1,0 +1,582 @@
+"""A traced CNN, call by call, and the harmonic layers that replace its own.
+
+Every tensor is a feature map with streams, or plain numbers that no rotation changes.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, fx, nn
+
+from hnets import functional as F
+from hnets.basis import Rings, harmonic_basis
+from hnets.errors import InputError
+from hnets.nn import AngularNorm2d, FourierAct, HAvgPool2d, HConv2d, HDropout2d
+from hnets.nn._base import StreamModule, square
+from hnets.streams import Stream, Streams
+
+_ACTS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish)
+_DROPOUTS = (nn.Dropout, nn.Dropout2d)
+_GLOBAL = (nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
+_FN = nn.functional
+_CALLS: dict[Any, type[nn.Module]] = {
+    torch.relu: nn.ReLU, torch.relu_: nn.ReLU, _FN.relu: nn.ReLU, "relu": nn.ReLU,
+    "relu_": nn.ReLU, _FN.relu6: nn.ReLU6, _FN.leaky_relu: nn.LeakyReLU, _FN.elu: nn.ELU,
+    _FN.gelu: nn.GELU, _FN.silu: nn.SiLU, _FN.mish: nn.Mish, _FN.hardswish: nn.Hardswish,
+    _FN.dropout: nn.Dropout, _FN.dropout2d: nn.Dropout2d, _FN.max_pool2d: nn.MaxPool2d,
+    _FN.avg_pool2d: nn.AvgPool2d, _FN.adaptive_avg_pool2d: nn.AdaptiveAvgPool2d,
+    _FN.adaptive_max_pool2d: nn.AdaptiveMaxPool2d, _FN.interpolate: nn.Upsample,
+}  # fmt: skip
+"""Functions, and names of methods, with the modules that do the same."""
+_ADD = (operator.add, operator.iadd, torch.add, "add", "add_")
+_CAT = (torch.cat, torch.concat, torch.concatenate)
+_MEAN = (torch.mean, "mean")
+_FLATTEN = (torch.flatten, "flatten", torch.reshape, "reshape", "view")
+_ALL: dict[str, Any] = {"phase": "free", "share": False, "conjugate": True}
+"""All equivariant kernels, which cost no more multiplications than fewer."""
+_ADVICE: dict[type, str] = {
+    nn.ConvTranspose2d: "use nn.Upsample and a Conv2d",
+    nn.LayerNorm: "use nn.BatchNorm2d",
+    nn.GroupNorm: "use nn.BatchNorm2d",
+    nn.InstanceNorm2d: "use nn.BatchNorm2d",
+    nn.PReLU: "use nn.ReLU",
+}
+
+
+class ConversionError(InputError):
+    """A network has a part that no harmonic layer stands for."""
+
+
+class Replacement(NamedTuple):
+    """What became of one call in the network."""
+
+    name: str
+    before: str
+    after: str
+
+
+class ReadOut(StreamModule):
+    """A real order 0 as it is, and the magnitudes of the other orders: what no rotation changes."""
+
+    def __init__(self, streams: Streams) -> None:
+        super().__init__(streams)
+        self.out_streams = Streams(f"{streams.fields}x0r")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(batch, channels, height, width)`` to ``(batch, fields, height, width)``."""
+        self.in_streams.check(x, "ReadOut")
+        zero, others = x.tensor_split([self.in_streams[0].channels], dim=1)
+        return torch.cat([zero, F.magnitude(others, self.in_streams[1:])], dim=1)
+
+
+class Join(nn.Module):
+    """Concatenate fields of equal orders: order by order, not map after map."""
+
+    def __init__(self, orders: int) -> None:
+        super().__init__()
+        self.blocks = 2 * orders + 1
+
+    def forward(self, *maps: Tensor) -> Tensor:
+        """Maps ``(batch, channels, height, width)`` to one."""
+        split = [torch.unflatten(x, 1, (self.blocks, -1)) for x in maps]
+        return torch.cat(split, dim=2).flatten(1, 2)
+
+
+class ZeroBias(StreamModule):
+    """Add a learned number to every field of the real order 0, the only one that can have it."""
+
+    def __init__(self, streams: Streams) -> None:
+        super().__init__(streams)
+        self.bias = nn.Parameter(torch.zeros(streams[0].multiplicity))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(batch, channels, height, width)`` of the same shape."""
+        others = x.shape[1] - len(self.bias)
+        return x + nn.functional.pad(self.bias, (0, others))[:, None, None]
+
+
+class _Map(NamedTuple):
+    """A feature map: what its channels are, and its height and width."""
+
+    streams: Streams
+    size: tuple[int, int]
+
+    @property
+    def real(self) -> bool:
+        """Whether no rotation changes its channels: those of an image are so."""
+        return self.streams[-1].real
+
+
+class _Plain(NamedTuple):
+    """Numbers that no rotation changes; ``features`` of them where the CNN had others."""
+
+    features: int | None = None
+
+
+S = TypeVar("S", _Map, _Plain)
+
+
+class _Part(NamedTuple):
+    """A new module, and what its name ends in beside that of the layer it replaces."""
+
+    make: partial[Any]
+    suffix: str = ""
+
+
+@dataclass
+class Walk:
+    """One way through the graph of a CNN: what replaces each call, for images of one size."""
+
+    model: nn.Module
+    graph: fx.Graph
+    orders: int
+    mirror: bool
+    channels: int
+    widths: Mapping[int, int]
+    """Fields of each order for each number of channels."""
+    size: tuple[int, int]
+    multiplications: int = field(default=0, init=False)
+    exact: bool = field(default=True, init=False)
+    """Whether every centre of equivariance stays where a rotation by 90 degrees puts it."""
+    replacements: list[Replacement] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.exact = len(set(self.size)) == 1
+        self._modules = dict(self.model.named_modules())
+        self._state = dict[fx.Node, _Map | _Plain | None]()
+        self._parts = dict[fx.Node, tuple[_Part, ...]]()
+        self._absorbed = set[fx.Node]()
+        """Activations that are part of what replaces the batch norm before them."""
+        self._last = self._last_convolutions()
+        for node in self.graph.nodes:
+            self._state[node] = self._follow(node)
+
+    def build(self) -> fx.GraphModule:
+        """The network."""
+        graph, modules = fx.Graph(), dict[str, Any]()
+        new, built = dict[fx.Node, fx.Node](), dict[tuple[str, str], str]()
+        for node in self.graph.nodes:
+            if node not in self._parts:
+                new[node] = graph.node_copy(node, new.__getitem__)
+                if node.op in ("call_module", "get_attr"):
+                    name = str(node.target)
+                    modules[name] = _fresh(operator.attrgetter(name)(self.model))
+                elif node.target in _ADD:  # not in place: a layer may need what it gave
+                    new[node].op, new[node].target = "call_function", torch.add
+                continue
+            values = tuple(new[each] for each in _tensors(node))
+            for part in self._parts[node]:
+                # A layer that is called twice in the same way stays one.
+                key, name = (_place(node), str(part)), f"{_place(node)}{part.suffix}"
+                while key not in built and name in (
+                    modules | self._modules if part.suffix else modules
+                ):
+                    name += "_"
+                name = built.setdefault(key, name)
+                if name not in modules:
+                    modules[name] = part.make()
+                values = (graph.call_module(name, values),)
+            (new[node],) = values
+        network = fx.GraphModule(modules, graph, type(self.model).__name__)
+        network.graph.eliminate_dead_code()  # sizes for a reshape that is a Flatten now
+        network.delete_all_unused_submodules()
+        network.recompile()
+        return network
+
+    def _follow(self, node: fx.Node) -> _Map | _Plain | None:
+        """The state of a node's output, with the parts that replace it written down."""
+        if node.op == "placeholder":
+            if self._state:
+                raise ConversionError("a network of several inputs cannot be converted")
+            return _Map(Streams(f"{self.channels}x0r"), self.size)
+        if node.op == "output":
+            return None
+        states = [self._state[each] for each in node.all_input_nodes]
+        if (
+            not any(states)
+            or node.target == "size"
+            or (node.target is getattr and node.args[1] == "shape")
+        ):
+            return None  # not a tensor
+        maps = [state for state in states if isinstance(state, _Map)]
+        if not maps:
+            (plain, *_) = (state for state in states if isinstance(state, _Plain))
+            return self._plain(node, plain)
+        if node.target in _ADD:
+            return self._add(node)
+        if node.target in _CAT:
+            return self._cat(node, maps)
+        if len(node.all_input_nodes) > 1 and node.target not in _FLATTEN:
+            raise self._error(node, "it joins maps in a way that is not equivariant")
+        return self._layer(node, maps[0])
+
+    def _layer(self, node: fx.Node, x: _Map) -> _Map | _Plain:
+        """A layer with one input, a feature map."""
+        layer = self._as_module(node)
+        kind = type(layer)
+        if kind is nn.Identity or node in self._absorbed:
+            return self._replace(node, x)
+        if isinstance(layer, nn.Conv2d) and kind is nn.Conv2d:
+            return self._convolution(node, layer, x)
+        if isinstance(layer, nn.MaxPool2d | nn.AvgPool2d):
+            return self._pool(node, layer, x)
+        if isinstance(layer, _GLOBAL):
+            return self._global(node, layer, x)
+        if isinstance(layer, nn.Flatten):
+            mean = _Part(partial(nn.AdaptiveAvgPool2d, 1), "_mean")
+            return self._read_out(node, x, mean, _Part(partial(nn.Flatten)))
+        if isinstance(layer, nn.Upsample) and (times := _times(layer)):
+            return x._replace(size=(x.size[0] * times, x.size[1] * times))
+        if isinstance(layer, _DROPOUTS):
+            make = (
+                partial(nn.Dropout, layer.p) if x.real else partial(HDropout2d, x.streams, layer.p)
+            )
+            return self._replace(node, x, _Part(make))
+        if x.real and kind in (nn.BatchNorm2d, *_ACTS):
+            return x
+        if kind is nn.BatchNorm2d:
+            act = self._next(node)
+            if act is None or not isinstance(function := self._as_module(act), _ACTS):
+                return self._replace(node, x, _Part(partial(AngularNorm2d, x.streams)))
+            self._absorbed.add(act)
+            return self._activate(node, function, x, norm=True)
+        if kind in _ACTS and layer is not None:
+            return self._activate(node, layer, x, norm=False)
+        raise self._error(node, _ADVICE.get(kind, "no harmonic layer stands for it"))
+
+    def _plain(self, node: fx.Node, x: _Plain) -> _Plain:
+        """A call on numbers that no rotation changes: anything that takes as many as there are."""
+        if node.target in (_FN.dropout, _FN.dropout2d):  # which of the two modes was fixed
+            dropout: Any = self._as_module(node)
+            return self._replace(node, x, _Part(partial(nn.Dropout, dropout.p)))
+        module = self._module(node)
+        if isinstance(module, nn.Linear):
+            features = x.features or module.in_features
+            self.multiplications += features * module.out_features
+            if x.features is not None:
+                bias = module.bias is not None
+                part = _Part(partial(nn.Linear, features, module.out_features, bias=bias))
+                self._replace(node, x, part)
+            return _Plain()
+        if x.features is None:
+            return x
+        if type(module) is nn.BatchNorm1d:
+            return self._replace(node, x, _Part(partial(nn.BatchNorm1d, x.features)))
+        if node.target in _FLATTEN:
+            return self._replace(node, x, _Part(partial(nn.Flatten)))
+        free = (*_ACTS, *_DROPOUTS, nn.Identity, nn.Flatten)
+        if isinstance(module, free) or node.target in (*_CALLS, "squeeze", torch.squeeze):
+            return x
+        raise self._error(node, "a Linear has to come first after the read-out")
+
+    def _convolution(self, node: fx.Node, conv: nn.Conv2d, x: _Map) -> _Map:
+        try:
+            size, stride, dilation = (
+                square(each, "") for each in (conv.kernel_size, conv.stride, conv.dilation)
+            )
+        except ValueError:
+            raise self._error(node, "give it one number for both sides") from None
+        if conv.padding_mode not in ("zeros", "reflect"):
+            raise self._error(node, 'use padding_mode="zeros" or "reflect"')
+        depthwise = not x.real and conv.groups == conv.in_channels == conv.out_channels
+        if conv.groups > 1 and not depthwise:
+            raise self._error(
+                node, f"groups={conv.groups}, and it is 1 or the channels of input and output"
+            )
+        parts, out = list[_Part](), self._circle(self.widths[conv.out_channels])
+        if depthwise:
+            out = x.streams
+        elif node in self._last:
+            out = Streams(f"{conv.out_channels}x0r")
+        strided = stride > 1 and (x.real or size % 2 == stride % 2)
+        if stride > 1:
+            x = self._shrink(x, stride)
+        if stride > 1 and not strided:
+            parts.append(_Part(partial(HAvgPool2d, stride), "_pool"))
+        if node in self._last and size == 1 and not x.real:
+            return self._mix(node, conv, x, *parts)
+        kernel = self._kernel(size, stride if strided else 1) if size > 1 or x.real else 1
+        pixels = (kernel - stride) // 2
+        padding = (pixels, pixels) if strided else self._padding(conv, kernel)
+        if not strided:
+            grow = [2 * each - dilation * (kernel - 1) for each in padding]
+            x = x._replace(size=(x.size[0] + grow[0], x.size[1] + grow[1]))
+        if min(x.size) < 1:
+            raise self._error(node, "its input is too small; give a larger input_shape")
+        groups, fields = x.streams[0].multiplicity if depthwise else 1, out[0].multiplicity
+        make = partial(
+            HConv2d,
+            *(x.streams, out, kernel),
+            stride=stride if strided else 1,
+            padding=padding,
+            dilation=1 if strided else dilation,
+            groups=groups,
+            rings=_rings(kernel),
+            padding_mode=conv.padding_mode,
+            **({"mirror": True} if self.mirror else _ALL),
+        )
+        parts.append(_Part(make))
+        after = self._next(node)
+        if conv.bias is not None and type(after and self._module(after)) is not nn.BatchNorm2d:
+            parts.append(_Part(partial(ZeroBias, out), "_bias"))
+        pairs = x.streams.channels * out.channels // groups
+        if kernel == 1:
+            joined = 2 * self.orders + 1 if self.mirror else 4 * self.orders + 1
+            pairs = joined * x.streams[0].multiplicity * fields // groups
+        self.multiplications += kernel**2 * pairs * math.prod(x.size)
+        return self._replace(node, _Map(out, x.size), *parts)
+
+    def _mix(self, node: fx.Node, conv: nn.Conv2d, x: _Map, *parts: _Part) -> _Map:
+        """The last convolution, of 1×1: of what no rotation changes."""
+        fields, bias = x.streams.fields, conv.bias is not None
+        self.multiplications += fields * conv.out_channels * math.prod(x.size)
+        mix = _Part(partial(nn.Conv2d, fields, conv.out_channels, 1, bias=bias))
+        read_out = _Part(partial(ReadOut, x.streams), "_read_out")
+        y = x._replace(streams=Streams(f"{conv.out_channels}x0r"))
+        return self._replace(node, y, *parts, read_out, mix)
+
+    def _activate(self, node: fx.Node, act: nn.Module, x: _Map, norm: bool) -> _Map:
+        function = torch.relu if type(act) is nn.ReLU else _out_of_place(act)
+        return self._replace(
+            node, x, _Part(partial(FourierAct, x.streams, act=function, norm=norm))
+        )
+
+    def _pool(self, node: fx.Node, pool: nn.MaxPool2d | nn.AvgPool2d, x: _Map) -> _Map:
+        try:
+            size, stride = square(pool.kernel_size, ""), square(pool.stride, "")
+            padding = pool.padding and square(pool.padding, "")
+        except ValueError:
+            raise self._error(node, "give it one number for both sides") from None
+        if stride > 1:
+            return self._replace(node, self._shrink(x, stride), _Part(partial(HAvgPool2d, stride)))
+        more = 2 * padding - size + 1
+        y = x._replace(size=(x.size[0] + more, x.size[1] + more))
+        return self._replace(node, y, _Part(partial(nn.AvgPool2d, size, 1, padding)))
+
+    def _global(self, node: fx.Node, pool: Any, x: _Map) -> _Map | _Plain:
+        """Pooling to a fixed size, most often one."""
+        size = pool.output_size
+        side: tuple[int, int] = size if isinstance(size, tuple) else (size, size)
+        if side == (1, 1):
+            flat = node.target in _MEAN and not _argument(node, 2, "keepdim", False)
+            then = [_Part(partial(nn.Flatten), "_flat")] if flat else []
+            kind = next(each for each in _GLOBAL if isinstance(pool, each))
+            return self._read_out(node, x, _Part(partial(kind, 1)), *then)
+        if None in side or not isinstance(pool, nn.AdaptiveAvgPool2d):
+            raise self._error(node, "use nn.AdaptiveAvgPool2d of a number")
+        return self._replace(
+            node, x._replace(size=side), _Part(partial(nn.AdaptiveAvgPool2d, side))
+        )
+
+    def _read_out(self, node: fx.Node, x: _Map, *then: _Part) -> _Plain:
+        if x.real:
+            return self._replace(node, _Plain(), *then)
+        read_out = _Part(partial(ReadOut, x.streams), "_read_out")
+        return self._replace(node, _Plain(x.streams.fields), read_out, *then)
+
+    def _add(self, node: fx.Node) -> _Map:
+        states = [self._state[each] if isinstance(each, fx.Node) else None for each in node.args]
+        first, second = [*states, None][:2]
+        if not isinstance(first, _Map) or not isinstance(second, _Map):
+            raise self._error(node, "a map is added to a map, and to nothing else")
+        if first.streams != second.streams:
+            raise self._error(node, f'it adds streams "{first.streams}" and "{second.streams}"')
+        return first
+
+    def _cat(self, node: fx.Node, maps: list[_Map]) -> _Map:
+        orders = {len(each.streams) - 1 for each in maps}
+        if _argument(node, 1, "dim", 0) not in (1, -3) or len(orders) > 1 or maps[0].real:
+            raise self._error(node, "maps of the same orders are concatenated, in dimension 1")
+        own = [self._state[each] for each in _tensors(node)]
+        fields = sum(each.streams[0].multiplicity for each in own if isinstance(each, _Map))
+        y = maps[0]._replace(streams=self._circle(fields))
+        return self._replace(node, y, _Part(partial(Join, self.orders)))
+
+    def _shrink(self, x: _Map, stride: int) -> _Map:
+        self.exact &= not any(side % stride for side in x.size)
+        return x._replace(size=(x.size[0] // stride, x.size[1] // stride))
+
+    def _circle(self, width: int) -> Streams:
+        others = (Stream(order, width) for order in range(1, self.orders + 1))
+        return Streams((Stream(0, width, real=True), *others))
+
+    def _kernel(self, size: int, stride: int) -> int:
+        """The smallest kernel from a size up that carries all orders; even for an even stride."""
+        least = max(size, stride)
+        sizes = count(least + (least - stride) % 2 if stride > 1 else least, 2)
+        orders = range(self.orders + 1)
+        return next(n for n in sizes if all(len(harmonic_basis(n, m, _rings(n))) for m in orders))
+
+    def _padding(self, conv: nn.Conv2d, kernel: int) -> tuple[int, int]:
+        """Padding by which another kernel gives a map of the size of the CNN's."""
+        step, size = conv.dilation[0], conv.kernel_size[0]
+        if conv.padding == "same" or conv.stride[0] > 1:
+            pixels = step * (kernel - 1) // 2
+            return pixels, pixels
+        height, width = (0, 0) if isinstance(conv.padding, str) else conv.padding
+        more = step * (kernel - size) // 2
+        return height + more, width + more
+
+    def _next(self, node: fx.Node) -> fx.Node | None:
+        """The call that alone takes the output, if there is one; an Identity is none."""
+        while len(node.users) == 1:
+            (node,) = node.users
+            if type(self._module(node)) is not nn.Identity:
+                return node
+        return None
+
+    def _module(self, node: fx.Node) -> nn.Module | None:
+        return self._modules[str(node.target)] if node.op == "call_module" else None
+
+    def _as_module(self, node: fx.Node) -> nn.Module | None:
+        """The module that is called, or one that does what a function does; else None."""
+        if node.target in _MEAN:
+            dims = _argument(node, 1, "dim", ())
+            if not isinstance(dims, list | tuple) or sorted(d % 4 for d in dims) != [2, 3]:
+                raise self._error(node, "average over both sides at once: x.mean((2, 3))")
+            return nn.AdaptiveAvgPool2d(1)
+        if node.target in _FLATTEN or isinstance(self._module(node), nn.Flatten):
+            if not _flattens(node, self._module(node)):
+                raise self._error(node, "flatten all but the batch: x.flatten(1)")
+            return nn.Flatten()
+        if node.target not in _CALLS:
+            return self._module(node)
+        kind, ignored = _CALLS[node.target], ("inplace", "training", "input")
+        options = {key: value for key, value in node.kwargs.items() if key not in ignored}
+        arguments = node.args[1:] if "pool" in _called(node) else node.args[1:2]
+        try:
+            return kind(*arguments, **options)
+        except (TypeError, ValueError):
+            raise self._error(node, f"use the module nn.{kind.__name__}") from None
+
+    def _last_convolutions(self) -> set[fx.Node]:
+        """Convolutions whose outputs are those of the network, but for pooling and the like."""
+        (output,) = (node for node in self.graph.nodes if node.op == "output")
+        last, queue = set[fx.Node](), list(output.all_input_nodes)
+        through = (*_GLOBAL, *_DROPOUTS, *_ACTS, nn.Flatten, nn.Identity, nn.Upsample,
+                   nn.BatchNorm2d)  # fmt: skip
+        while queue:
+            node = queue.pop()
+            if type(self._module(node)) is nn.Conv2d:
+                last.add(node)
+            elif isinstance(self._module(node), through) or node.target in (
+                *_CALLS, *_MEAN, *_FLATTEN,
+            ):  # fmt: skip
+                queue += node.all_input_nodes
+        return last
+
+    def _replace(self, node: fx.Node, state: S, *parts: _Part) -> S:
+        """Write down what replaces a call; without parts it is left out."""
+        self._parts[node] = parts
+        if parts:
+            before = _title(self._module(node)) or _called(node)
+            after = " → ".join(_described(part.make) for part in parts)
+            self.replacements.append(Replacement(_place(node), before, after))
+        return state
+
+    def _error(self, node: fx.Node, advice: str) -> ConversionError:
+        module = self._module(node)
+        alike = sum(type(each) is type(module) for each in self._modules.values())
+        more = f" (one of {alike})" if alike > 1 else ""
+        what = _title(module) or f"a call of {_called(node)}"
+        return ConversionError(f"{_place(node)}: {what}{more} cannot be converted: {advice}")
+
+
+def _fresh(module: Any) -> Any:
+    """A copy with weights drawn anew."""
+    module = copy.deepcopy(module)
+    for part in module.modules() if isinstance(module, nn.Module) else ():
+        if callable(reset := getattr(part, "reset_parameters", None)):
+            reset()
+    return module
+
+
+def _out_of_place(act: nn.Module) -> nn.Module:
+    act = copy.deepcopy(act)
+    if hasattr(act, "inplace"):
+        act.__dict__["inplace"] = False
+    return act
+
+
+def _rings(kernel: int) -> Rings:
+    return "gaussian" if kernel >= 5 else "exact"
+
+
+def _argument(node: fx.Node, place: int, name: str, default: Any) -> Any:
+    return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
+
+
+def _tensors(node: fx.Node) -> list[fx.Node]:
+    """What a replaced call acts on: one tensor, or those that it concatenates, in their order."""
+    if node.target in _CAT:
+        return list(_argument(node, 0, "tensors", ()))
+    return node.all_input_nodes[:1]
+
+
+def _flattens(node: fx.Node, module: nn.Module | None) -> bool:
+    """Whether a call keeps the batch and makes one dimension of all others."""
+    if isinstance(module, nn.Flatten):
+        return (module.start_dim, module.end_dim) == (1, -1)
+    if node.target in (torch.flatten, "flatten"):
+        return (_argument(node, 1, "start_dim", 0), _argument(node, 2, "end_dim", -1)) == (1, -1)
+    shape = node.args[1:]
+    if len(shape) == 1 and isinstance(shape[0], tuple | list):
+        shape = tuple(shape[0])
+    return len(shape) == 2 and isinstance(shape[1], int) and shape[1] == -1
+
+
+def _times(upsample: nn.Upsample) -> int:
+    """The whole number by which it enlarges both sides; 0 if there is none."""
+    scale = upsample.scale_factor
+    if upsample.mode in ("nearest", "bilinear", "bicubic") and isinstance(scale, int | float):
+        return int(scale) if scale == int(scale) else 0
+    return 0
+
+
+def _place(node: fx.Node) -> str:
+    """The name of the module that is called, or of the call in its module."""
+    if node.op == "call_module":
+        return str(node.target)
+    paths = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
+    return ".".join(filter(None, (*paths[-1:], node.name)))
+
+
+def _called(node: fx.Node) -> str:
+    return str(getattr(node.target, "__name__", node.target))
+
+
+def _title(module: nn.Module | None) -> str:
+    """A layer in a few words."""
+    if module is None:
+        return ""
+    kind = type(module).__name__
+    if isinstance(module, nn.Linear):
+        return f"{kind} {module.in_features} → {module.out_features}"
+    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+        size, stride = "×".join(map(str, module.kernel_size)), module.stride[0]
+        step = f", stride {stride}" if stride != 1 else ""
+        return f"{kind} {module.in_channels} → {module.out_channels}, {size}{step}"
+    return kind
+
+
+def _described(make: partial[Any]) -> str:
+    """A new layer in a few words."""
+    kind, arguments = make.func, make.args
+    name = str(getattr(kind, "__name__", kind))
+    if kind is HConv2d:
+        stride = f", stride {make.keywords['stride']}" if make.keywords["stride"] != 1 else ""
+        return f"{name} {arguments[1]}, {arguments[2]}×{arguments[2]}{stride}"
+    if kind in (nn.Linear, nn.Conv2d):
+        return f"{name} {arguments[0]} → {arguments[1]}"
+    if kind is FourierAct:
+        return f"{name}, normalised" if make.keywords["norm"] else name
+    return f"{name} {arguments[0]}" if kind is HAvgPool2d else name

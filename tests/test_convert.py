@@ -1,0 +1,195 @@
+"""Plain CNNs that become harmonic ones: what they give, what they cost, what is refused."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import hnets
+from hnets.errors import InputError
+from hnets.export import program
+from plain_networks import (
+    BasicBlock,
+    Bottleneck,
+    Dense,
+    ResNet,
+    TimmStyle,
+    fully_convolutional,
+    vgg,
+)
+
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, int, int]]] = {
+    "basic blocks": (lambda: ResNet(BasicBlock, [1, 2, 1], 32), (3, 32, 32)),
+    "bottlenecks": (lambda: ResNet(Bottleneck, [1, 1], 32), (3, 32, 32)),
+    "vgg": (vgg, (3, 32, 32)),
+    "as in timm": (TimmStyle, (3, 32, 32)),
+    "dense": (Dense, (1, 32, 32)),
+    "a map as output": (fully_convolutional, (3, 16, 16)),
+}
+
+
+@pytest.fixture(params=NETWORKS)
+def plain(request: pytest.FixtureRequest) -> tuple[nn.Module, tuple[int, int, int]]:
+    torch.manual_seed(0)
+    make, shape = NETWORKS[request.param]
+    return make(), shape
+
+
+def back(y: Tensor, quarters: int) -> Tensor:
+    """An output of a rotated image, rotated back if it is a map."""
+    return torch.rot90(y, -quarters, (2, 3)) if y.dim() == 4 else y
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+def test_rotated_images_have_the_same_output_exactly(
+    plain: tuple[nn.Module, tuple[int, int, int]], mirror: bool
+) -> None:
+    model, shape = plain
+    network = hnets.convert(model, mirror=mirror, input_shape=shape).double()
+    assert network.report.exact_sides[0] == shape[1]
+    x = torch.randn(4, *shape, dtype=torch.double)
+    network(x)  # statistics other than those of the start
+    network.eval()
+    with torch.no_grad():
+        expected = network(x)
+        assert expected.shape == model.double().eval()(x).shape
+        assert expected.std() > 0
+        for quarters in (1, 2, 3):
+            rotated = network(torch.rot90(x, quarters, (2, 3)))
+            torch.testing.assert_close(back(rotated, quarters), expected, rtol=0, atol=1e-11)
+        if mirror:
+            flipped = network(x.flip(3))
+            flipped = flipped.flip(3) if flipped.dim() == 4 else flipped
+            torch.testing.assert_close(flipped, expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("block", [BasicBlock, Bottleneck])
+@pytest.mark.parametrize("options", [{}, {"orders": 1}, {"orders": 3}, {"mirror": True}])
+def test_multiplications_are_those_of_the_original(
+    block: type[nn.Module], options: dict[str, int]
+) -> None:
+    model, shape = ResNet(block, [1, 1, 1]), (3, 32, 32)
+    network = hnets.convert(model, input_shape=shape, **options)
+    before, after = (hnets.cost(each, shape).multiplications for each in (model, network))
+    assert network.report.multiplications == (before, after)
+    assert 0.97 < after / before < 1.03
+
+
+def test_converted_networks_learn(plain: tuple[nn.Module, tuple[int, int, int]]) -> None:
+    model, shape = plain
+    network = hnets.convert(model, input_shape=shape).train()
+    x = torch.randn(8, *shape)
+    target = torch.randn_like(network(x))
+    optimiser, losses = torch.optim.Adam(network.parameters(), 0.01), list[float]()
+    for _ in range(8):
+        loss = nn.functional.mse_loss(network(x), target)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    unused = [name for name, p in network.named_parameters() if p.grad is None]
+    assert not unused
+
+
+def test_converted_networks_are_frozen_copied_and_exported() -> None:
+    make, shape = NETWORKS["as in timm"]
+    network = hnets.convert(make(), input_shape=shape)
+    network(torch.randn(4, *shape))
+    network.eval()
+    x = torch.randn(2, *shape)
+    with torch.no_grad():
+        expected = network(x)
+        for other in (copy.deepcopy(network), hnets.freeze(network)):
+            torch.testing.assert_close(other(x), expected)
+        exported = program(network, (2, *shape)).module()
+        torch.testing.assert_close(exported(torch.cat([x, x])), torch.cat([expected, expected]))
+
+
+def test_names_of_layers_stay_and_the_original_is_left_alone() -> None:
+    model = ResNet(BasicBlock, [1, 1], 32)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    network = hnets.convert(model)
+    assert isinstance(network.get_submodule("layer2.0.conv2"), hnets.nn.HConv2d)
+    assert network.get_submodule("fc").out_features == 10
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_the_report_says_what_was_replaced() -> None:
+    report = hnets.convert(ResNet(BasicBlock, [1, 1], 32), input_shape=(3, 64, 64)).report
+    rows = {row.name: (row.before, row.after) for row in report.replacements}
+    before, after = rows["conv1"]
+    assert before == "Conv2d 3 → 32, 7×7, stride 2"
+    assert after.endswith("8×8, stride 2")
+    assert rows["layer2.0.conv1"][1].startswith("HAvgPool2d 2 → HConv2d")
+    assert rows["layer2.0.conv2"][1].endswith("5×5")
+    assert rows["layer2.0.downsample.0"][1].endswith("1×1")
+    assert rows["bn1"] == ("BatchNorm2d", "FourierAct, normalised")
+    assert rows["layer1.0.bn2"] == ("BatchNorm2d", "AngularNorm2d")
+    assert rows["maxpool"] == ("MaxPool2d", "HAvgPool2d 2")
+    assert report.exact_sides == (64, 72, 80)
+    text = str(report)
+    assert "sides such as 64, 72, 80" in " ".join(text.split())
+    assert "weights are drawn anew" in " ".join(text.split())
+
+
+def test_a_kernel_that_carries_all_orders_keeps_its_size() -> None:
+    conv = hnets.convert(vgg(), orders=1, input_shape=(3, 32, 32)).get_submodule("0.3")
+    assert conv.kernel_size == 3
+
+
+def small(*layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), *layers)
+
+
+class Gate(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * x.sigmoid()
+
+
+class Branch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x if x.sum() > 0 else -x
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            small(nn.Flatten(2), nn.TransformerEncoderLayer(16, 2)),
+            "^1: Flatten cannot be converted: flatten all but the batch",
+        ),
+        (
+            small(nn.TransformerEncoderLayer(64, 2)),
+            "^1: TransformerEncoderLayer cannot be converted: no harmonic layer stands for it",
+        ),
+        (
+            small(nn.ConvTranspose2d(8, 8, 2, 2)),
+            "^1: ConvTranspose2d 8 → 8, 2×2, stride 2 cannot .*: use nn.Upsample and a Conv2d",
+        ),
+        (
+            small(nn.LayerNorm(64), nn.LayerNorm(64)),
+            r"^1: LayerNorm \(one of 2\) cannot .*: use nn.BatchNorm2d",
+        ),
+        (
+            small(nn.Conv2d(8, 8, 3, dilation=2, groups=2)),
+            "^1: Conv2d 8 → 8, 3×3 .*: groups=2, and it is 1 or the channels of input and output",
+        ),
+        (small(nn.Conv2d(8, 8, (3, 1))), "^1: .*: give it one number for both sides"),
+        (small(nn.PReLU()), "^1: PReLU cannot be converted: use nn.ReLU"),
+        (small(Gate()), r"^1.sigmoid: a call of sigmoid cannot be converted"),
+        (small(Branch()), "cannot be traced by torch.fx"),
+        (nn.Sequential(nn.Linear(3, 3)), "without a Conv2d is not a CNN"),
+    ],
+)
+def test_what_cannot_be_converted_is_one_line_that_names_it(model: nn.Module, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        hnets.convert(model)
+    assert "\n" not in str(caught.value)
+
+
+def test_images_of_other_channels_are_refused() -> None:
+    with pytest.raises(InputError, match=r"takes no input of shape \(1, 32, 32\)"):
+        hnets.convert(vgg(), input_shape=(1, 32, 32))
