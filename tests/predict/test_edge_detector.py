@@ -277,3 +277,23 @@ def test_lines_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(list(tiles.split(130, 97))) == 12
     for name, expected in zip(names, whole, strict=True):
         np.testing.assert_array_equal(suppress_edges(strength, angle, name), expected)
+
+
+# Images -------------------------------------------------------------------------------------------
+
+
+def test_images_come_in_and_go_out(tmp_path: Path) -> None:
+    pixels = blobs()
+    strength, angle = detector().oriented(pixels)
+    for source in (pixels, Image.fromarray(pixels), tmp_path / "blobs.png"):
+        Image.fromarray(pixels).save(tmp_path / "blobs.png")
+        edges = detector().draw(source)
+        assert (edges.size, edges.mode) == ((52, 40), "L")
+        np.testing.assert_allclose(np.asarray(edges) / 255, strength, atol=0.5 / 255 + 1e-6)
+    lines = np.asarray(detector().draw(pixels, "thin")) / 255
+    np.testing.assert_allclose(lines, suppress_edges(strength, angle), atol=0.5 / 255 + 1e-6)
+    for kind in ("orientation", "overlay"):
+        assert detector().draw(pixels, kind).mode == "RGB"
+    with pytest.raises(InputError, match="there is no kind 'thick' of edges; did you mean 'thin'"):
+        detector().draw(pixels, "thick")
+    EdgeDetector(models.hed_low()).draw(pixels)

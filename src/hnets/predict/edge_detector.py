@@ -11,16 +11,18 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, overload
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor, nn
 
 from hnets.devices import usable
-from hnets.errors import InputError
+from hnets.errors import InputError, suggest
 from hnets.export import freeze
 from hnets.metrics.suppression import suppress
 from hnets.models import EdgeNetwork, load
 from hnets.predict import SCALES
 from hnets.predict.image_input import Floats, ImageLike, Images, rgb
 from hnets.predict.orientation import OrientationReader
+from hnets.predict.rendering import edges_image, orientation_image, overlay_image
 from hnets.predict.tiles import View, at_once, predict_tiled, split
 
 _FRINGE = 8
@@ -29,6 +31,9 @@ neighbours are read up to 3 pixels away, smoothing included."""
 
 _FAINTEST = 0.5 / 255
 """Strength below which a line is black in an image of 8 bits."""
+
+DRAWN = ("edges", "thin", "orientation", "overlay")
+"""Kinds of images of edges."""
 
 Output = TypeVar("Output")
 Batch: TypeAlias = list[NDArray[Any]]
@@ -58,6 +63,7 @@ class EdgeDetector:
     strength = detector(image)                    # (height, width), from 0 to 1
     strength, angle = detector.oriented(image)    # and which way the edges run
     lines = detector.suppressed(image)            # the strength where it is highest across them
+    detector.draw("photo.jpg").save("edges.png")  # a Pillow image
     ```
 
     With several ``scales`` the image is resized to several sizes, such as ``(0.5, 1, 1.5)``, and
@@ -136,6 +142,26 @@ class EdgeDetector:
             return [suppress_edges(*edges, variant) for edges in self._oriented(batch, scales)]
 
         return self._each(image, scales, lines, np.stack)
+
+    def draw(
+        self, image: ImageLike, kind: str = "edges", scales: Sequence[float] = (1.0,)
+    ) -> Image.Image:
+        """A Pillow image of the edges, of the size of the image.
+
+        Args:
+            image: as above.
+            kind: ``"edges"``, white on black; ``"thin"``, as lines one pixel wide;
+                ``"orientation"``, coloured by their direction; or ``"overlay"``, on the image.
+            scales: as above.
+        """
+        if kind not in DRAWN:
+            raise InputError(f"there is no kind {kind!r} of edges{suggest(kind, DRAWN)}")
+        pixels = rgb(image)
+        if kind in ("edges", "overlay"):  # which networks without orientations have too
+            strength = angle = self(pixels, scales)
+        else:
+            strength, angle = self.oriented(pixels, scales)
+        return draw_edges(kind, pixels, strength, angle)
 
     @cached_property
     def _orientation(self) -> OrientationReader:
@@ -226,6 +252,15 @@ def suppress_edges(
     if variant != "none":
         lines *= skeletonise(lines > _FAINTEST)
     return lines
+
+
+def draw_edges(kind: str, image: NDArray[Any], strength: Floats, angle: Floats) -> Image.Image:
+    """One of `DRAWN`, of an image ``(height, width, 3)`` as `rgb` gives it and its edges."""
+    if kind == "overlay":
+        return overlay_image(image, strength)
+    if kind == "orientation":
+        return orientation_image(strength, angle)
+    return edges_image(suppress_edges(strength, angle) if kind == "thin" else strength)
 
 
 def _angles(maps: Tensor) -> Tensor:
