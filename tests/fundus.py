@@ -20,9 +20,9 @@ def put_drive(folder: Path, vessel: slice = slice(100, 104)) -> None:
             _save(view, base / "mask" / f"{number:02}_{part}_mask.gif")
 
 
-def put_chase_db1(folder: Path) -> None:
+def put_chase_db1(folder: Path, vessel: slice = slice(200, 208)) -> None:
     """All files of CHASE_DB1, of its size."""
-    image, vessels, _ = _disc(960, 999, slice(200, 208))
+    image, vessels, _ = _disc(960, 999, vessel)
     for number in range(1, 1 + retina.COUNTS["chase_db1"]):
         base = folder / "retina/CHASE_DB1/test"
         _save(image, base / "images" / f"Image_{number:02}L.jpg")

@@ -70,6 +70,10 @@ def test_what_is_missing_or_damaged_is_one_line(tmp_path: Path) -> None:
         load("drive", "val", tmp_path)
     put_drive(tmp_path)
     drive = tmp_path / "retina/DRIVE/training"
+    for number in retina.VALIDATION:
+        Image.new("L", (565, 584)).save(drive / f"1st_manual/{number}_manual1.gif")
+    with pytest.raises(InputError, match=r"no vessels are drawn in .*; get DRIVE again"):
+        load("drive", "val", tmp_path)
     drawn = drive / "1st_manual/25_manual1.gif"
     Image.new("L", (40, 30)).save(drawn)
     with pytest.raises(InputError, match=r"25_training.tif and 25_manual1.gif should be of one"):

@@ -73,6 +73,8 @@ def load_vessels(
         colours, vessels, inside = _read(each, name)
         images[row] = colours.transpose(2, 0, 1)
         labels[row] = np.where(inside, vessels, OUTSIDE)
+    if not (labels == 1).any() or not (labels == 0).any():
+        raise InputError(f"no vessels are drawn in {folder}; get {FOLDERS[name]} again")
     chosen = images if channels == 3 else images[:, _GREEN : _GREEN + 1].copy()
     return SegmentationSet(torch.from_numpy(chosen), torch.from_numpy(labels), name, split)
 

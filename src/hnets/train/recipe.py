@@ -78,6 +78,8 @@ class Data(Section):
     val: str = "val"
     test: str = ""
     """Evaluated once, after the last step; nothing in the training depends on it."""
+    transfer: str = ""
+    """Another data set, whose test split is evaluated then as well."""
     share: Share = 1.0
     """Train on this share of each class only, at least one image of each: the same images whenever
     the share is the same, and all of them again in every larger share."""
@@ -195,6 +197,8 @@ class Training(Section):
     batch: Whole = 46
     seed: Seed = 1
     label_smoothing: Fraction = 0.0
+    dice: NonNegative = 0.0
+    """Of pixels: weight of the Dice loss beside the cross-entropy."""
     ema: Fraction = 0.0
     """Decay of a running mean of the weights, which is then what is evaluated; 0 is none."""
     statistics: Literal["running", "recomputed"] = "running"

@@ -24,7 +24,7 @@ from hnets.models._weights import WEIGHTS
 from hnets.train.checkpoint import Row
 from hnets.train.distributed import Team
 from hnets.train.run import RESULT, Run, writing
-from hnets.train.task import Classification, Errors
+from hnets.train.task import Classification, Errors, Segmentation, calibrated
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,17 @@ class Result:
     seconds: float
 
     def evaluate(self) -> dict[str, Errors]:
-        """The errors by split; here, and nowhere else, is the test set evaluated."""
-        recipe = self.run.recipe
-        errors = {split: task.evaluate(self.model) for split, task in self.run.tasks.items()}
+        """The errors by split; here, and nowhere else, is the test set evaluated.
+
+        A threshold for pixels is chosen on the validation split, or else on the training split.
+        """
+        recipe, tasks = self.run.recipe, self.run.tasks
+        chosen = recipe.data.val or recipe.data.train
+        first = tasks[chosen].evaluate(self.model)
+        errors = {
+            split: first if split == chosen else calibrated(task, first).evaluate(self.model)
+            for split, task in tasks.items()
+        }
         if recipe.data.test and recipe.evaluation.views:
             task = self.run.tasks[recipe.data.test]
             errors[f"{recipe.data.test}, averaged"] = task.evaluate(
@@ -95,6 +103,8 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
     }
     if all(isinstance(task, Classification) for task in run.tasks.values()):
         content["log_loss"] = summary("loss")
+    if all(isinstance(task, Segmentation) for task in run.tasks.values()):
+        content |= {"auc": summary("auc"), "f1": summary("f1")}
     if team.leads and out is not None:
         with writing(run.folder or out):
             write_json(content, out / RESULT)
@@ -124,6 +134,8 @@ def mean_and_spread(summary: Mapping[str, float], digits: int = 2) -> str:
 def error_lines(content: Mapping[str, Any]) -> list[str]:
     """The errors of a report, for people; for classes also the log loss, their cross-entropy.
 
+    For pixels also the AUC and F1.
+
     >>> one = {"mean": 1.5, "n": 1}
     >>> error_lines({"summary": {"test": one}, "log_loss": {"test": one}})
     ['      test error  1.50 %, log loss 1.500']
@@ -133,6 +145,9 @@ def error_lines(content: Mapping[str, Any]) -> list[str]:
         line = f"{split:>10} error  {mean_and_spread(errors)} %"
         if loss := content.get("log_loss", {}).get(split):
             line += f", log loss {mean_and_spread(loss, 3)}"
+        if auc := content.get("auc", {}).get(split):
+            f1 = content["f1"][split]
+            line += f", AUC {mean_and_spread(auc, 4)}, F1 {mean_and_spread(f1, 4)}"
         lines.append(line)
     return lines
 

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from hnets import data
-from hnets.data import Dataset, EdgeSet, Streamed
+from hnets.data import Dataset, EdgeSet, SegmentationSet, Streamed
 from hnets.devices import memory
 from hnets.errors import InputError
 from hnets.files import replacing
@@ -35,7 +35,7 @@ from hnets.train.distributed import ALONE, Team
 from hnets.train.progress import Log
 from hnets.train.recipe import Data, Recipe, expect, first_difference, read_recipe
 from hnets.train.step import Learner
-from hnets.train.task import Classification, EdgeDetection, Task, edge_network, look_up
+from hnets.train.task import EdgeDetection, Segmentation, Task, edge_network, look_up, task_of
 
 _locks = set[IO[str]]()
 if sys.platform != "win32":
@@ -50,14 +50,14 @@ RUNS, RESULT = Path("runs"), "result.json"
 FILE = "run.json"
 """In the folder of the seeds of a recipe: what `hnets train --resume` needs to go on."""
 FREE = (
-    "title", "data.test", "data.stream", "data.workers", "training.save_every", "evaluation.views",
-    "search",
+    "title", "data.test", "data.transfer", "data.stream", "data.workers", "training.save_every",
+    "evaluation.views", "search",
 )  # fmt: skip
 """Keys of a recipe that may change while it trains, as they do not change the weights."""
 PLACEHOLDER = "your-folder"
 """The data of recipes for a folder of the user's own."""
 
-Examples = Dataset | EdgeSet | Streamed
+Examples = Dataset | EdgeSet | SegmentationSet | Streamed
 Loaded = dict[tuple[Data, str], tuple[Examples, Examples]]
 """Splits as they were loaded, and on the device."""
 
@@ -314,17 +314,13 @@ def prepare(
                     f"{run.name or 'the recipe'} is for a folder of your own, with a sub-folder of "
                     "images for each class: name it with --set data.name=FOLDER"
                 )
-            wanted = dict.fromkeys((recipe.data.train, recipe.data.val, recipe.data.test))
-            for split in filter(None, wanted):
-                if (recipe.data, split) not in loaded:
-                    dataset = load(recipe.data, split, team, say)
-                    loaded[recipe.data, split] = dataset, dataset.to(team.device)
-                run.data[split], on_device = loaded[recipe.data, split]
-                run.tasks[split] = (
-                    EdgeDetection.of(recipe, on_device)
-                    if isinstance(on_device, EdgeSet)
-                    else Classification.of(recipe, on_device, team)
-                )
+            for name, (source, split) in _wanted(recipe.data).items():
+                if (source, split) not in loaded:
+                    dataset = load(source, split, team, say)
+                    loaded[source, split] = dataset, dataset.to(team.device)
+                run.data[name], on_device = loaded[source, split]
+                run.tasks[name] = task_of(recipe, on_device, team)
+            _alike(run)
         run.data, run.tasks = first.data, first.tasks
         task, batch = run.tasks[recipe.data.train], recipe.training.batch
         most = f"at most the {len(task)} images of {recipe.data.name} {recipe.data.train}"
@@ -346,6 +342,24 @@ def prepare(
             team.follow(facts, learner.state().values())
             run.history, run.seconds = facts
         run.learner = learner
+
+
+def _wanted(recipe: Data) -> dict[str, tuple[Data, str]]:
+    """The splits that a run needs, by the names under which their errors are reported."""
+    wanted = {split: (recipe, split) for split in (recipe.train, recipe.val, recipe.test) if split}
+    if recipe.transfer:
+        wanted[recipe.transfer] = dataclasses.replace(recipe, name=recipe.transfer), "test"
+    return wanted
+
+
+def _alike(run: Run) -> None:
+    """Refuse a set to transfer to that a network of the first cannot be evaluated on."""
+    recipe = run.recipe.data
+    if recipe.transfer:
+        learned, other = run.tasks[recipe.train], run.tasks[recipe.transfer]
+        met = type(learned) is type(other) and learned.options == other.options
+        wanted = f"a set with the channels, labels and classes of {recipe.name}"
+        expect(met, "data.transfer", wanted, recipe.transfer)
 
 
 def load(
@@ -428,10 +442,15 @@ def _try(learner: Learner, task: Task, recipe: Recipe) -> None:
     images = next(look_up(task.images, [count], task.labels.device))
     try:
         with learner.autocast():
-            copy.deepcopy(learner.model).train()(images)
+            output = copy.deepcopy(learner.model).train()(images)
     except (RuntimeError, ValueError) as error:
         shape = "×".join(map(str, images.shape[1:]))
         raise InputError(
             f"[model] {recipe.model.name} cannot learn from batches of {recipe.training.batch} "
             f"with images of {shape}: {str(error).splitlines()[0]}"
         ) from None
+    if isinstance(task, Segmentation) and output.shape[2:] != images.shape[2:]:
+        raise InputError(
+            f"[model] expected a network with an output per pixel, such as hunet, for "
+            f"{recipe.data.name}, got {recipe.model.name}"
+        )

@@ -1,25 +1,27 @@
-"""What is learned from a split: classes of images, or edges in photographs.
+"""What is learned from a split: classes of images or of their pixels, or edges in photographs.
 
-Classes are learned by cross-entropy. The loss of a photograph is the cross-entropy of each of the
-network's outputs (five sides and their fusion), averaged over pixels, with weights that make up for
-edges being rare; and for each output a term that holds its mean to the share of edge pixels, the
-paper's sparsity regulariser.
+Classes are learned by cross-entropy, those of pixels inside the field of view. The loss of a
+photograph is the cross-entropy of each of the network's outputs (five sides and their fusion),
+averaged over pixels, with weights that make up for edges being rare; and for each output a term
+that holds its mean to the share of edge pixels, the paper's sparsity regulariser.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hnets.data import Dataset, EdgeSet, Streamed
+from hnets.data import Dataset, EdgeSet, SegmentationSet, Streamed
+from hnets.data.dataset import OUTSIDE
 from hnets.errors import InputError
 from hnets.functional import rotate_pixels
+from hnets.metrics.segmentation import segmentation_scores
 from hnets.models._hdsn import EdgeNetwork
 from hnets.train.augment import augment, move, tone
 from hnets.train.distributed import ALONE, Team
@@ -29,6 +31,8 @@ PORTION = 1000 * 28 * 28
 """Pixels of the images that are classified at a time."""
 PHOTOS = 10
 """Photographs that are looked at at a time."""
+SEGMENTED = 4
+"""Images that are segmented at a time."""
 REACH = 4
 """Pixels by which an edge may be off in `tolerant_error`: 0.0075 of a photograph's diagonal."""
 LEVELS = 100
@@ -43,6 +47,16 @@ class Errors:
 
     error: float
     loss: float
+
+
+@dataclass(frozen=True)
+class SegmentationErrors(Errors):
+    """How a network does on pixels; the error is 100·(1 − F1)."""
+
+    auc: float
+    f1: float
+    threshold: float
+    """The probability from which on a pixel counts as one of those looked for, in F1."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +131,7 @@ class EdgeDetection:
     @classmethod
     def of(cls, recipe: Recipe, data: EdgeSet) -> EdgeDetection:
         """What a recipe learns from a data set."""
-        if recipe.evaluation.views:
-            raise InputError("evaluation.views: edges are not averaged; leave it out")
-        if recipe.augment.keep_centre:
-            raise InputError("augment.keep_centre: it is for shapes on black; leave it out")
+        _refuse(recipe, "edges")
         labels = edge_labels(data, recipe.edges)
         return cls(data.images, labels, recipe.edges, recipe.augment)
 
@@ -168,8 +179,103 @@ class EdgeDetection:
         return Errors(tolerant_error(torch.cat(outputs), truth), float(loss) / len(self))
 
 
-Task = Classification | EdgeDetection
+@dataclass(frozen=True)
+class Segmentation:
+    """Images and which of their pixels are looked for, all on the device."""
+
+    images: Tensor
+    """(n, channels, height, width), uint8."""
+    labels: Tensor
+    """(n, height, width), uint8, those of a `SegmentationSet`."""
+    dice: float = 0.0
+    augment: Augment = field(default_factory=Augment)
+    threshold: float | None = None
+    """Of F1; None is the best for these images."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, data: SegmentationSet) -> Segmentation:
+        """What a recipe learns from a data set."""
+        _refuse(recipe, "pixels")
+        return cls(data.images, data.labels, recipe.training.dice, recipe.augment)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The channels of the images, and one output, the logit of a pixel."""
+        return {"in_chans": self.images.shape[1], "num_classes": 1}
+
+    def loss(
+        self, model: nn.Module, images: Tensor, rows: Tensor, changes: Tensor | None
+    ) -> Tensor:
+        """The sum of the losses of the images in some rows."""
+        images = values(images)
+        labels = self.labels.index_select(0, rows)
+        planes = torch.stack([labels == 1, labels != OUTSIDE], 1).float()
+        if changes is not None:
+            own = changes.index_select(0, rows)
+            # Beyond its border an image goes on as its mirror image, and so do its labels.
+            images = move(images, own, "bicubic", "reflection").clamp(0, 1)
+            images = tone(images, own)
+            planes = move(planes, own, "bilinear", "reflection")
+        return segmentation_loss(model(images).float(), planes, self.dice).sum()
+
+    def inputs(self) -> Iterator[Tensor]:
+        """The images, a portion at a time."""
+        yield from look_up(self.images, shuffled(len(self), SEGMENTED), self.images.device)
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, views: int = 1) -> SegmentationErrors:
+        """The scores of all pixels in the field of view, and the mean loss; of one view."""
+        before = model.training
+        model.eval()
+        loss = torch.zeros((), device=self.images.device)
+        outputs, truth = list[Tensor](), list[Tensor]()
+        for images, labels in zip(
+            self.images.split(SEGMENTED), self.labels.split(SEGMENTED), strict=True
+        ):
+            logits = model(values(images)).float()
+            inside = labels != OUTSIDE
+            planes = torch.stack([labels == 1, inside], 1).float()
+            loss += segmentation_loss(logits, planes, self.dice).sum()
+            outputs.append(logits[:, 0][inside].double().sigmoid())
+            truth.append(labels[inside] == 1)
+        model.train(before)
+        scores = segmentation_scores(torch.cat(outputs), torch.cat(truth), self.threshold)
+        error = 100 * (1 - scores.f1)
+        mean = float(loss) / len(self)
+        return SegmentationErrors(error, mean, scores.auc, scores.f1, scores.threshold)
+
+
+Task = Classification | EdgeDetection | Segmentation
 """The examples of one split, on the device, and what a network is to do with them."""
+
+
+def task_of(
+    recipe: Recipe, data: Dataset | EdgeSet | SegmentationSet | Streamed, team: Team = ALONE
+) -> Task:
+    """What a recipe learns from a data set."""
+    if isinstance(data, EdgeSet):
+        return EdgeDetection.of(recipe, data)
+    if isinstance(data, SegmentationSet):
+        return Segmentation.of(recipe, data)
+    return Classification.of(recipe, data, team)
+
+
+def calibrated(task: Task, errors: Errors) -> Task:
+    """The same task; for pixels, with the threshold that was best where ``errors`` come from."""
+    if isinstance(task, Segmentation) and isinstance(errors, SegmentationErrors):
+        return replace(task, threshold=errors.threshold)
+    return task
+
+
+def _refuse(recipe: Recipe, what: str) -> None:
+    """Keys of a recipe that are for classes of images."""
+    if recipe.evaluation.views:
+        raise InputError(f"evaluation.views: {what} are not averaged; leave it out")
+    if recipe.augment.keep_centre:
+        raise InputError("augment.keep_centre: it is for shapes on black; leave it out")
 
 
 @torch.no_grad()
@@ -294,6 +400,29 @@ def edge_loss(logits: Tensor, labels: Tensor, rules: Edges) -> Tensor:
         held = -part * mean.log() - (1 - part) * (1 - mean).log()
         loss = loss + rules.sparsity * held.sum((2, 3))
     return rules.sides * loss[:, :-1].sum(1) + loss[:, -1]
+
+
+def segmentation_loss(logits: Tensor, planes: Tensor, dice: float = 0.0) -> Tensor:
+    """The loss of each image, ``(n,)``: cross-entropy, and ``dice`` times the Dice loss.
+
+    ``planes`` ``(n, 2, height, width)`` are the shares of each pixel that is looked for, and that
+    is in the field of view.
+
+    >>> planes = torch.tensor([[[[1.0, 0.0, 0.0]], [[1.0, 1.0, 0.0]]]])   # the last is outside
+    >>> segmentation_loss(torch.tensor([[[[9.0, -9.0, 9.0]]]]), planes, dice=1.0)
+    tensor([0.0002])
+    """
+    wanted, inside = planes.unbind(1)
+    logits = logits[:, 0]
+    # −log p is softplus(−logit) where it is and softplus(logit) where it is not.
+    entropy = (inside * F.softplus(logits) - wanted * logits).sum((1, 2))
+    loss = entropy / inside.sum((1, 2)).clamp(min=1)
+    if dice:
+        shares = logits.sigmoid()
+        both = (shares * wanted).sum((1, 2))
+        either = (shares * inside).sum((1, 2)) + wanted.sum((1, 2))
+        loss = loss + dice * (1 - 2 * both / either.clamp(min=1e-6))
+    return loss
 
 
 def tolerant_error(outputs: Tensor, truth: Tensor) -> float:
