@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import textwrap
 from collections.abc import Iterable
+
+_LONGEST = 800
+"""Characters of the known words that a message lists."""
 
 
 class InputError(ValueError):
@@ -42,5 +46,6 @@ def suggest(word: str, known: Iterable[str]) -> str:
     known = list(known)
     near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.55)
     near = [name for name in known if name.endswith(f".{word}")] or near
-    choices = f"choose from {', '.join(known)}" if known else "there are none"
+    words = textwrap.shorten(", ".join(known), _LONGEST, placeholder=" …")
+    choices = f"choose from {words}" if known else "there are none"
     return f"; did you mean {near[0]!r}?" if near else f"; {choices}"
