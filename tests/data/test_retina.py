@@ -66,7 +66,7 @@ def test_the_other_camera_is_brought_to_the_scale_of_drive(
 
 
 def test_what_is_missing_or_damaged_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="DRIVE is not here: put its folder retina/DRIVE into"):
+    with pytest.raises(InputError, match="DRIVE is not here: put retina/DRIVE into"):
         load("drive", "val", tmp_path)
     put_drive(tmp_path)
     drive = tmp_path / "retina/DRIVE/training"

@@ -183,3 +183,15 @@ def test_a_model_is_built_for_the_shape_of_the_data() -> None:
         sum(p.numel() for p in build(recipe, 1, Classification.of(recipe, data)).parameters())
         == 33347
     )
+
+
+@pytest.mark.parametrize("name", ["plankton", "mirabest"])
+def test_recipes_that_are_compared_differ_in_network_and_optimiser_alone(name: str) -> None:
+    recipes = [one for one in shipped_recipes() if one.startswith(f"{name}-")]
+    assert f"{name}-resnet18" in recipes
+    assert len(recipes) >= 2
+    same = []
+    for recipe in map(read_recipe, recipes):
+        values = recipe.to_dict()
+        same.append({key: values[key] for key in ("data", "augment", "schedule", "training")})
+    assert all(one == same[0] for one in same)

@@ -7,7 +7,6 @@ vessels are as wide as DRIVE's. Cite Staal et al. (2004) and Fraz et al. (2012).
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from hnets.data.cache import data_folders
+from hnets.data.cache import find_data
 from hnets.data.dataset import OUTSIDE, SegmentationSet
 from hnets.data.image_file import read_image
 from hnets.errors import InputError
@@ -57,7 +56,8 @@ def load_vessels(
     """
     if channels not in (1, 3):
         raise InputError(f"images have 1 channel (green) or 3 (colour), got channels={channels}")
-    folder = _find(FOLDERS[name], root)
+    known = FOLDERS[name]
+    folder = find_data(known, root, f"retina/{known}", known)
     if name == "drive":
         files = [each for part in split.split("+") for each in _drive(folder, part)]
     elif split == "test":
@@ -77,17 +77,6 @@ def load_vessels(
         raise InputError(f"no vessels are drawn in {folder}; get {FOLDERS[name]} again")
     chosen = images if channels == 3 else images[:, _GREEN : _GREEN + 1].copy()
     return SegmentationSet(torch.from_numpy(chosen), torch.from_numpy(labels), name, split)
-
-
-def _find(folder: str, root: str | os.PathLike[str] | None) -> Path:
-    folders = data_folders(root)
-    for place in itertools.product(folders, (f"retina/{folder}", folder)):
-        if (path := Path(*place)).is_dir():
-            return path
-    raise InputError(
-        f"{folder} is not here: put its folder retina/{folder} into {folders[0]}, or set "
-        "HNETS_DATA to the folder that has it"
-    )
 
 
 def _drive(folder: Path, split: str) -> list[_Files]:
