@@ -9,6 +9,15 @@ from hnets.models._hnet_fourier import (
     hnet_fourier_tiny,
 )
 from hnets.models._hnet_mnist import HNetMNIST, hnet_mnist
+from hnets.models._hresnet import (
+    HResNet,
+    HResNetFeatures,
+    hresnet10,
+    hresnet18,
+    hresnet18_light,
+    hresnet18_wide,
+    hresnet34,
+)
 from hnets.models._hunet import HUNet, SegmentationNetwork, UNet, hunet, unet
 from hnets.models._p4cnn import P4CNN, Z2CNN, P4CNNPooling, p4cnn, p4cnn_pooling, z2cnn
 from hnets.models._plain_resnet import ResNet18, resnet18
@@ -24,6 +33,8 @@ __all__ = [
     "HEdge",
     "HNetFourier",
     "HNetMNIST",
+    "HResNet",
+    "HResNetFeatures",
     "HUNet",
     "ModelConfig",
     "P4CNNPooling",
@@ -41,6 +52,11 @@ __all__ = [
     "hnet_fourier_small",
     "hnet_fourier_tiny",
     "hnet_mnist",
+    "hresnet10",
+    "hresnet18",
+    "hresnet18_light",
+    "hresnet18_wide",
+    "hresnet34",
     "hunet",
     "list_models",
     "load",

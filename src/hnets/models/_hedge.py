@@ -18,8 +18,8 @@ from hnets import functional as F
 from hnets import nn as hnn
 from hnets.models._hdsn import EdgeNetwork
 from hnets.models._registry import register
-from hnets.nn._base import flag, number, probability
-from hnets.streams import Stream, Streams
+from hnets.nn._base import circle, flag, number, probability
+from hnets.streams import Streams
 
 ORDERS = 2
 """The highest rotation order: an edge, which is its own rotation by 180 degrees, is of order 2."""
@@ -76,10 +76,10 @@ class HEdge(EdgeNetwork):
         shift: float = 0.0,
     ) -> None:
         mirror, drop_rate = flag(mirror, "mirror"), probability(drop_rate, "drop_rate")
-        stem, stages = circle(size.stem[1]), list[nn.Module]()
+        stem, stages = circle(size.stem[1], ORDERS), list[nn.Module]()
         streams = stem
         for stage, (fields, layers) in enumerate(zip(size.fields, size.layers, strict=True)):
-            out = circle(fields)
+            out = circle(fields, ORDERS)
             parts: list[nn.Module] = [_layer(streams, out, 5, mirror)]
             for _ in range(1, layers):
                 layer = _layer(out, out, 5, mirror)
@@ -95,9 +95,9 @@ class HEdge(EdgeNetwork):
         self.stem = _layer(Streams("3x0r"), stem, size.stem[0], mirror)
         self.halvings = len(stages)
         self.levels = tuple(range(0 if size.tail else 1, self.halvings + 1))
-        lateral = [circle(fields) for fields in (size.stem[1], *size.fields)]
-        coarser = circle(size.decoder)
-        self.decoder_streams = [circle(width) for width in widths]
+        lateral = [circle(fields, ORDERS) for fields in (size.stem[1], *size.fields)]
+        coarser = circle(size.decoder, ORDERS)
+        self.decoder_streams = [circle(width, ORDERS) for width in widths]
         self.joins = nn.ModuleList(
             Join(lateral[level], coarser if level < self.halvings else None, out, mirror)
             for level, out in zip(self.levels, self.decoder_streams, strict=True)
@@ -188,16 +188,6 @@ class Join(nn.Module):
             x = x + F.double2d(above, x.shape[2], x.shape[3])
         joined: Tensor = self.layer(x)
         return joined
-
-
-def circle(width: int, orders: int = ORDERS) -> Streams:
-    """A real order 0 and orders up to the highest: functions on the circle.
-
-    >>> circle(8)
-    Streams("8x0r + 8x1 + 8x2")
-    """
-    above = range(1, orders + 1)
-    return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in above)))
 
 
 def harmonic_conv(into: Streams, out: Streams, kernel_size: int, mirror: bool) -> hnn.HConv2d:

@@ -13,9 +13,9 @@ from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings
 from hnets.models._registry import register
-from hnets.nn._base import flag, probability, whole
+from hnets.nn._base import circle, flag, probability, whole
 from hnets.plan import Phase
-from hnets.streams import Stream, Streams
+from hnets.streams import Streams
 
 Nonlinearity = Literal["fourier", "poly", "gated", "magnitude"]
 
@@ -169,8 +169,7 @@ _Act = hnn.FourierAct | hnn.PolyAct | hnn.HBatchNorm2d | _NormedGates
 
 
 def _nonlinearity(kind: Nonlinearity, width: int, orders: int, samples: int | None) -> _Act:
-    circle = (Stream(0, width, real=True), *(Stream(k, width) for k in range(1, orders + 1)))
-    streams = Streams(circle)
+    streams = circle(width, orders)
     match kind:
         case "fourier":
             return hnn.FourierAct(streams, samples=samples, norm=True)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.models._hdsn import WeightedSum
-from hnets.models._hedge import Join, circle, harmonic_conv
+from hnets.models._hedge import Join, harmonic_conv
 from hnets.models._registry import register
-from hnets.nn._base import flag, image, probability, whole
+from hnets.nn._base import circle, flag, image, probability, whole
 from hnets.streams import Streams
 
 LEVELS = 4

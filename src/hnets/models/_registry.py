@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from torch import nn
 
@@ -31,7 +31,9 @@ def register(name: str, build: Callable[P, M]) -> Callable[P, M]:
     def make(*args: P.args, **kwargs: P.kwargs) -> M:
         model, bound = build(*args, **kwargs), signature(build).bind(*args, **kwargs)
         bound.apply_defaults()
-        model.__dict__["config"] = ModelConfig(name, dict(bound.arguments))
+        # As JSON gives them back: without tuples.
+        options = {k: list(v) if isinstance(v, tuple) else v for k, v in bound.arguments.items()}
+        model.__dict__["config"] = ModelConfig(name, options)
         return model
 
     make.__name__ = make.__qualname__ = name
@@ -51,17 +53,29 @@ def list_models(pretrained: bool = False) -> list[str]:
     return shipped() if flag(pretrained, "pretrained") else sorted(_MODELS)
 
 
-def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Module:
-    """Build a network by its name; options are those of its function in `hnets.models`.
-
-    A pretrained one has weights that come with the package, and the options they were trained with
-    unless others are given. Where a model has several, a tag says which: ``name.tag``. What cannot
-    be built is an `hnets.errors.InputError`, which is a `ValueError`.
+def create_model(
+    name: str,
+    pretrained: bool = False,
+    features_only: bool = False,
+    out_indices: int | Sequence[int] | None = None,
+    **options: Any,
+) -> nn.Module:
+    """Build a network by its name. What cannot be built is an `hnets.errors.InputError`.
 
     >>> type(create_model("hnet_mnist", num_classes=5)).__name__
     'HNetMNIST'
     >>> create_model("hnet_fourier_base.pointing", pretrained=True).config.options["centre_of_mass"]
     True
+
+    Args:
+        name: one of `list_models`. Where there are several weights of a model, a tag says which:
+            ``name.tag``.
+        pretrained: use weights that come with the package, and the options they were trained with
+            unless others are given.
+        features_only: a module that returns a list of feature maps, with a ``feature_info``, as in
+            timm; of networks that are backbones, such as ``hresnet18``.
+        out_indices: which of these maps, or how many of the last; by default all.
+        options: those of the network's function in `hnets.models`, such as ``num_classes``.
     """
     base, _, tag = name.partition(".")
     if base not in _MODELS:
@@ -70,6 +84,8 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Modu
     for option in options:
         if option not in known:
             raise InputError(f"{base} has no option {option!r}{suggest(option, known)}")
+    if not flag(features_only, "features_only") and out_indices is not None:
+        raise InputError("out_indices needs features_only=True: it says which maps to return")
     weights = None
     if flag(pretrained, "pretrained") or tag:
         weights = read_shipped(name)
@@ -82,7 +98,25 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> nn.Modu
         raise InputError(f"{base} cannot be built: {str(error).splitlines()[0]}") from error
     if pretrained and weights is not None:
         fill(model, weights, "; options that change shapes need pretrained=False")
-    return model
+    return _features(model, out_indices) if features_only else model
+
+
+def _features(model: nn.Module, out_indices: int | Sequence[int] | None) -> nn.Module:
+    """The part of a backbone that makes feature maps; it knows how it was built."""
+    config = model.config
+    assert isinstance(config, ModelConfig)
+    features = getattr(model, "features", None)
+    if features is None:
+        raise InputError(
+            f"{config.name} has no features_only, which backbones such as hresnet18 have"
+        )
+    try:
+        part = features(out_indices)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    more = {"features_only": True, "out_indices": list(part.feature_info.out_indices)}
+    part.__dict__["config"] = ModelConfig(config.name, {**config.options, **more})
+    return cast(nn.Module, part)
 
 
 def weights_of(source: str | os.PathLike[str]) -> Weights:

@@ -34,10 +34,10 @@ class StreamModule(nn.Module):
         return f"{self.in_streams} -> {self.out_streams}"
 
 
-def whole(value: Any, name: str) -> int:
+def whole(value: Any, name: str, least: int = 1) -> int:
     """The value of an argument that counts something, such as pixels or classes."""
-    if not _counts(value, 1):
-        raise ValueError(f"{name} is a whole number from 1, got {value!r}")
+    if not _counts(value, least):
+        raise ValueError(f"{name} is a whole number from {least}, got {value!r}")
     return _bounded(value, name)
 
 
@@ -138,19 +138,24 @@ def highest_order(streams: StreamsLike, who: str) -> int:
     """K, if the streams are a real order 0 and orders 1 to K of one multiplicity."""
     streams = Streams(streams)
     if not is_circle(streams):
+        example = circle(streams[0].multiplicity, 2)
         raise ValueError(
             f"{who} needs Fourier coefficients of real functions: a real order 0 and orders 1, 2, "
-            f'... of the same multiplicity, such as "{_circle(streams, 2)}", got "{streams}"'
+            f'... of the same multiplicity, such as "{example}", got "{streams}"'
         )
     return len(streams) - 1
 
 
 def is_circle(streams: Streams) -> bool:
     """Whether streams are a real order 0 and orders 1 to K of one multiplicity."""
-    return streams == _circle(streams, len(streams) - 1)
+    return streams == circle(streams[0].multiplicity, len(streams) - 1)
 
 
-def _circle(streams: Streams, order: int) -> Streams:
-    width = streams[0].multiplicity
+def circle(width: int, order: int) -> Streams:
+    """A real order 0 and orders 1 to ``order``, of one multiplicity: functions on the circle.
+
+    >>> circle(8, 2)
+    Streams("8x0r + 8x1 + 8x2")
+    """
     orders = range(1, order + 1)
     return Streams((Stream(0, width, real=True), *(Stream(k, width) for k in orders)))
