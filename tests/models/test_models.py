@@ -139,7 +139,7 @@ def test_training_lowers_the_loss(name: str) -> None:
     [
         ("hnet_minst", "did you mean 'hnet_mnist'?"),
         ("P4-CNN", "did you mean 'p4cnn'?"),
-        ("xyz", "choose from hdsn, hed, hed_low, hnet_fourier_tiny, hnet_fourier_small"),
+        ("xyz", "choose from hdsn, hed, hed_low, hedge_tiny, hedge_small"),
     ],
 )
 def test_unknown_names_get_advice(name: str, advice: str) -> None:
