@@ -99,7 +99,7 @@ class HEdge(EdgeNetwork):
         coarser = circle(size.decoder, ORDERS)
         self.decoder_streams = [circle(width, ORDERS) for width in widths]
         self.joins = nn.ModuleList(
-            Join(lateral[level], coarser if level < self.halvings else None, out, mirror)
+            DecoderLevel(lateral[level], coarser if level < self.halvings else None, out, mirror)
             for level, out in zip(self.levels, self.decoder_streams, strict=True)
         )
         self.magnitudes = nn.ModuleList(map(hnn.Magnitude, self.decoder_streams))
@@ -169,7 +169,7 @@ class _Residual(nn.Module):
         return x + self.layer(x)
 
 
-class Join(nn.Module):
+class DecoderLevel(nn.Module):
     """Maps of a level, brought to other streams, plus the coarser ones, through a layer."""
 
     def __init__(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.models._hdsn import WeightedSum
-from hnets.models._hedge import Join, harmonic_conv
+from hnets.models._hedge import DecoderLevel, harmonic_conv
 from hnets.models._registry import register
 from hnets.nn._base import circle, flag, image, probability, whole
 from hnets.streams import Streams
@@ -133,7 +133,7 @@ class HUNet(SegmentationNetwork):
             for level, out in enumerate(streams)
         )
         self.joins.extend(
-            Join(out, coarser, out, mirror)
+            DecoderLevel(out, coarser, out, mirror)
             for out, coarser in zip(streams, [*streams[1:], None], strict=True)
         )
         self.magnitude = hnn.Magnitude(streams[0])
