@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from hnets._convert import convert
     from hnets._cost import Cost, cost, matching_width
     from hnets.export import freeze
-    from hnets.models import create_model, list_models, load, save
+    from hnets.models import (
+        create_model,
+        from_pretrained,
+        list_models,
+        load,
+        push_to_hub,
+        save,
+        save_pretrained,
+    )
     from hnets.predict import DigitClassifier, EdgeDetector
     from hnets.streams import Stream, Streams
 
@@ -37,6 +45,7 @@ __all__ = [
     "data",
     "export",
     "freeze",
+    "from_pretrained",
     "functional",
     "list_models",
     "load",
@@ -46,7 +55,9 @@ __all__ = [
     "nn",
     "plot",
     "predict",
+    "push_to_hub",
     "save",
+    "save_pretrained",
     "studies",
     "testing",
     "train",
@@ -56,7 +67,15 @@ _MODULES = {
     "_convert": ("convert",),
     "_cost": ("Cost", "cost", "matching_width"),
     "export": ("freeze",),
-    "models": ("create_model", "list_models", "load", "save"),
+    "models": (
+        "create_model",
+        "from_pretrained",
+        "list_models",
+        "load",
+        "push_to_hub",
+        "save",
+        "save_pretrained",
+    ),
     "predict": ("DigitClassifier", "EdgeDetector"),
     "streams": ("Stream", "Streams"),
 }

@@ -18,6 +18,7 @@ from hnets.models._hresnet import (
     hresnet18_wide,
     hresnet34,
 )
+from hnets.models._hub import from_pretrained, push_to_hub, save_pretrained
 from hnets.models._hunet import HUNet, SegmentationNetwork, UNet, hunet, unet
 from hnets.models._p4cnn import P4CNN, Z2CNN, P4CNNPooling, p4cnn, p4cnn_pooling, z2cnn
 from hnets.models._plain_resnet import ResNet18, resnet18
@@ -42,6 +43,7 @@ __all__ = [
     "SegmentationNetwork",
     "UNet",
     "create_model",
+    "from_pretrained",
     "hdsn",
     "hed",
     "hed_low",
@@ -63,8 +65,10 @@ __all__ = [
     "model_card",
     "p4cnn",
     "p4cnn_pooling",
+    "push_to_hub",
     "resnet18",
     "save",
+    "save_pretrained",
     "unet",
     "z2cnn",
 ]
