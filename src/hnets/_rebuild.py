@@ -78,7 +78,7 @@ class ReadOut(StreamModule):
         return torch.cat([zero, F.magnitude(others, self.in_streams[1:])], dim=1)
 
 
-class Join(nn.Module):
+class Concatenation(nn.Module):
     """Concatenate fields of equal orders: order by order, not map after map."""
 
     def __init__(self, orders: int) -> None:
@@ -399,7 +399,7 @@ class Walk:
         own = [self._state[each] for each in _tensors(node)]
         fields = sum(each.streams[0].multiplicity for each in own if isinstance(each, _Map))
         y = maps[0]._replace(streams=self._circle(fields))
-        return self._replace(node, y, _Part(partial(Join, self.orders)))
+        return self._replace(node, y, _Part(partial(Concatenation, self.orders)))
 
     def _shrink(self, x: _Map, stride: int) -> _Map:
         self.exact &= not any(side % stride for side in x.size)

@@ -98,7 +98,7 @@ def _mixin() -> Any:
     except ImportError:
         raise MissingExtra("networks on the Hub", "huggingface_hub", "hub") from None
 
-    class Network(ModelHubMixin, library_name="hnets", model_card_template=_CARD):
+    class HubNetwork(ModelHubMixin, library_name="hnets", model_card_template=_CARD):
         """A network with what the Hub needs to know of it."""
 
         def __init__(self, model: nn.Module) -> None:
@@ -112,7 +112,7 @@ def _mixin() -> Any:
                 part.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
         @classmethod
-        def _from_pretrained(cls, *, model_id: str, **options: Any) -> Network:
+        def _from_pretrained(cls, *, model_id: str, **options: Any) -> HubNetwork:
             return cls(load(hf_hub_download(model_id, WEIGHTS, **options)))
 
-    return Network
+    return HubNetwork
