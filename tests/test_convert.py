@@ -135,6 +135,18 @@ def test_the_report_says_what_was_replaced() -> None:
     assert "weights are drawn anew" in " ".join(text.split())
 
 
+def test_maps_of_a_network_without_a_head_do_not_change_under_rotation() -> None:
+    block = BasicBlock(32, 32, 1, None)
+    stem = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.MaxPool2d(2))
+    network = hnets.convert(nn.Sequential(stem, block), input_shape=(3, 16, 16)).double().eval()
+    x = torch.randn(2, 3, 16, 16, dtype=torch.double)
+    expected = network(x)
+    torch.testing.assert_close(
+        torch.rot90(network(torch.rot90(x, 1, (2, 3))), -1, (2, 3)), expected
+    )
+    assert network.report.replacements[-1] == ("output", "1.relu", "ReadOut")
+
+
 def test_a_kernel_that_carries_all_orders_keeps_its_size() -> None:
     conv = hnets.convert(vgg(), orders=1, input_shape=(3, 32, 32)).get_submodule("0.3")
     assert conv.kernel_size == 3

@@ -156,6 +156,8 @@ class Walk:
         self._parts = dict[fx.Node, tuple[_Part, ...]]()
         self._absorbed = set[fx.Node]()
         """Activations that are part of what replaces the batch norm before them."""
+        self._outputs = dict[fx.Node, Streams]()
+        """Outputs with rotation orders, of which `ReadOut` gives what no rotation changes."""
         self._last = self._last_convolutions()
         for node in self.graph.nodes:
             self._state[node] = self._follow(node)
@@ -165,6 +167,10 @@ class Walk:
         graph, modules = fx.Graph(), dict[str, Any]()
         new, built = dict[fx.Node, fx.Node](), dict[tuple[str, str], str]()
         for node in self.graph.nodes:
+            if node.op == "output":
+                for number, (each, streams) in enumerate(self._outputs.items()):
+                    modules[f"output_{number}"] = ReadOut(streams)
+                    new[each] = graph.call_module(f"output_{number}", (new[each],))
             if node not in self._parts:
                 new[node] = graph.node_copy(node, new.__getitem__)
                 if node.op in ("call_module", "get_attr"):
@@ -199,6 +205,10 @@ class Walk:
                 raise ConversionError("a network of several inputs cannot be converted")
             return _Map(Streams(f"{self.channels}x0r"), self.size)
         if node.op == "output":
+            for each in node.all_input_nodes:
+                if isinstance(state := self._state[each], _Map) and not state.real:
+                    self._outputs[each] = state.streams
+                    self.replacements.append(Replacement("output", _place(each), "ReadOut"))
             return None
         states = [self._state[each] for each in node.all_input_nodes]
         if (
