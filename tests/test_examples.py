@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 from PIL import Image
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -32,6 +33,17 @@ def test_a_segmentation_rotates_with_the_image(tmp_path: Path) -> None:
     assert min(overlaps) > 0.6
     assert abs(overlaps[0] - overlaps[3]) < 0.002  # a quarter turn
     assert (tmp_path / "drawn.png").stat().st_size > 10_000
+
+
+def test_vessels_are_alike_in_rotated_images(data_folder: Path, tmp_path: Path) -> None:
+    if not (data_folder / "retina/DRIVE").is_dir():
+        pytest.skip("needs retina/DRIVE in HNETS_DATA")
+    out = tmp_path / "vessels.png"
+    printed = run("segment_vessels.py", "--steps", 25, "--images", 1, "--out", out)
+    upright, rotated = (float(value) for value in re.findall(r"AUC ([\d.]+)", printed))
+    assert upright > 0.75
+    assert abs(upright - rotated) < 2e-4  # of rounding
+    assert Image.open(out).size == (565, 584)
 
 
 def test_edges_become_lines(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as functional
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
+import hnets
 from hnets import functional as F
 from hnets.functional.pyramid import reference
 
@@ -271,3 +272,15 @@ def test_pixels_are_placed_exactly_under_autocast() -> None:
     expected = F.enlarge2d(x, 481, 321, 4)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(F.enlarge2d(x, 481, 321, 4), expected)
+
+
+class _Doubled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.double2d(F.halve2d(x), x.shape[2], x.shape[3])
+
+
+def test_doubling_is_exported_for_sides_of_either_parity() -> None:
+    program = hnets.export.program(_Doubled(), (1, 2, 16, 24)).module()
+    for size in ((16, 24), (17, 25), (17, 24), (32, 9)):
+        x = torch.rand(1, 2, *size)
+        torch.testing.assert_close(program(x), _Doubled()(x))

@@ -139,7 +139,7 @@ def double2d(x: Tensor, height: int, width: int) -> Tensor:
     tensor([[[[1., 4., 7.]]]])
     """
     odd = height % 2
-    if x.device.type == "cpu" and odd == width % 2 and not tracing():
+    if not tracing() and x.device.type == "cpu" and odd == width % 2:  # or a graph would fix it
         return F.interpolate(x, (height, width), mode="bilinear", align_corners=bool(odd))
     # Weights are quarters, which half precision holds exactly.
     down, across = (
