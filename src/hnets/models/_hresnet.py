@@ -56,7 +56,8 @@ class HResNet(Classifier):
         kernel_size: pixels along a side of the kernels after the stem.
         squeeze: gate the fields of each block, as `hnets.nn.SqueezeExcite` does.
         drop_rate: in training, the probability that a feature is dropped before the last layer.
-        global_pool: what is kept of each magnitude over the image: its ``"max"`` or ``"avg"``.
+        global_pool: what is kept of each magnitude over the image: ``"avg"``, or ``"max"``, which
+            follows other angles less well.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class HResNet(Classifier):
         kernel_size: int = 5,
         squeeze: bool = False,
         drop_rate: float = 0.0,
-        global_pool: Literal["max", "avg"] = "max",
+        global_pool: Literal["avg", "max"] = "avg",
     ) -> None:
         super().__init__(in_chans, num_classes)
         if not isinstance(fields, tuple | list) or len(fields) != len(blocks):
@@ -131,12 +132,12 @@ class HResNet(Classifier):
         self.fc = layer
 
     def reset_classifier(
-        self, num_classes: int, global_pool: Literal["max", "avg"] | None = None
+        self, num_classes: int, global_pool: Literal["avg", "max"] | None = None
     ) -> None:
         """Replace the last layer by a new one for other classes; 0 leaves it out."""
         if global_pool is not None:
-            if global_pool not in ("max", "avg"):
-                raise ValueError(f'global_pool is "max" or "avg", got {global_pool!r}')
+            if global_pool not in ("avg", "max"):
+                raise ValueError(f'global_pool is "avg" or "max", got {global_pool!r}')
             self.global_pool = global_pool
             self._remember(global_pool=global_pool)
         super().reset_classifier(num_classes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import signature, unwrap
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -51,6 +51,12 @@ def list_models(pretrained: bool = False) -> list[str]:
     ['hdsn', 'hed_low', 'hnet_fourier_base', 'hnet_fourier_base.pointing']
     """
     return shipped() if flag(pretrained, "pretrained") else sorted(_MODELS)
+
+
+def backbones() -> list[str]:
+    """Names of networks with ``features_only``."""
+    builds = {name: unwrap(make) for name, make in _MODELS.items()}
+    return sorted(name for name, b in builds.items() if hasattr(getattr(b, "func", b), "features"))
 
 
 def create_model(
@@ -108,7 +114,7 @@ def _features(model: nn.Module, out_indices: int | Sequence[int] | None) -> nn.M
     features = getattr(model, "features", None)
     if features is None:
         raise InputError(
-            f"{config.name} has no features_only, which backbones such as hresnet18 have"
+            f"{config.name} has no features_only; these have: {', '.join(backbones())}"
         )
     try:
         part = features(out_indices)
