@@ -43,7 +43,8 @@ def test_vessels_are_alike_in_rotated_images(data_folder: Path, tmp_path: Path) 
     upright, rotated = (float(value) for value in re.findall(r"AUC ([\d.]+)", printed))
     assert upright > 0.75
     assert abs(upright - rotated) < 2e-4  # of rounding
-    assert Image.open(out).size == (565, 584)
+    with Image.open(out) as drawn:
+        assert drawn.size == (565, 584)
 
 
 def test_edges_become_lines(tmp_path: Path) -> None:
