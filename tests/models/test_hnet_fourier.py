@@ -36,9 +36,22 @@ def test_tiny_is_no_larger_than_the_papers_network() -> None:
         ({"nonlinearity": "x"}, 'is "fourier'),
         ({"orders": 2.5}, "orders is a whole number from 1, got 2.5"),
         ({"samples": "x"}, "samples is a whole number from 1, got 'x'"),
-        ({"num_classes": 0}, "num_classes is a whole number from 1, got 0"),
+        ({"num_classes": -1}, "num_classes is a whole number from 0, got -1"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         hnets.models.HNetFourier(**options)
+
+
+def test_the_classifier_can_be_replaced() -> None:
+    net, x = hnets.create_model("hnet_fourier_tiny").eval(), torch.rand(2, 1, 28, 28)
+    maps = net.forward_features(x)
+    features = net.forward_head(maps, pre_logits=True)
+    assert features.shape == (2, net.num_features)
+    torch.testing.assert_close(net.get_classifier()(features), net(x))
+    net.reset_classifier(3)
+    assert net(x).shape == (2, 3)
+    assert net.config.options["num_classes"] == 3
+    net.reset_classifier(0)
+    torch.testing.assert_close(net(x), features)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings
+from hnets.models._classifier import Classifier
 from hnets.models._registry import register
 from hnets.nn._base import circle, flag, probability, whole
 from hnets.plan import Phase
@@ -40,7 +41,7 @@ SIZES = {
 }
 
 
-class HNetFourier(nn.Module):
+class HNetFourier(Classifier):
     """Six convolutions, each followed by batch norm and a nonlinearity, and a small head.
 
     Every layer has a real order 0 and orders 1 to ``orders`` of equal width: functions on the
@@ -50,7 +51,7 @@ class HNetFourier(nn.Module):
     Args:
         size: ``"tiny"``, ``"small"`` or ``"base"``.
         in_chans: channels of the images.
-        num_classes: classes of the images.
+        num_classes: classes of the images; 0 gives ``num_features`` numbers per image.
         nonlinearity: ``"fourier"``, ``"poly"`` (exactly equivariant), ``"gated"``, or
             ``"magnitude"``, the paper's batch norm with C-ReLU. The latter two keep orders apart.
         orders: the highest order; by default that of the size.
@@ -84,12 +85,10 @@ class HNetFourier(nn.Module):
         centre_of_mass: bool = False,
         mirror: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(in_chans, num_classes)
         if size not in SIZES:
             raise ValueError(f"size is one of {', '.join(SIZES)}, got {size!r}")
         chosen = SIZES[size]
-        self.in_chans = whole(in_chans, "in_chans")
-        self.num_classes = whole(num_classes, "num_classes")
         orders = chosen.orders if orders is None else whole(orders, "orders")
         if share is None:
             share = chosen.share and not flag(mirror, "mirror")
@@ -119,7 +118,7 @@ class HNetFourier(nn.Module):
             streams = act.out_streams
         self.layers = nn.Sequential(*layers)
         self.magnitude = hnn.Magnitude(streams)
-        fields = self.magnitude.out_streams.fields
+        fields, self.num_features = self.magnitude.out_streams.fields, chosen.head
         self.head = nn.Sequential(
             nn.BatchNorm1d(fields),
             nn.Dropout(dropout),
@@ -127,18 +126,31 @@ class HNetFourier(nn.Module):
             nn.BatchNorm1d(chosen.head),
             nn.ReLU(),
             nn.Dropout(dropout),
-            nn.Linear(chosen.head, num_classes),
+            nn.Identity(),
         )
+        self.reset_classifier(num_classes)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
+    def forward_features(self, x: Tensor) -> Tensor:
+        """The maps of the last layer."""
         direction = F.mass_direction(x) if self.centre_of_mass else None
         for layer in self.layers:
             if x.device.type == "cuda":  # where convolutions of many channels are faster so
                 x = x.contiguous(memory_format=torch.channels_last)
             x = layer(x, direction)
-        logits: Tensor = self.head(self.magnitude(x).amax((2, 3)))
-        return logits
+        return x
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Logits ``(batch, num_classes)`` of those maps, or the features that they are made of."""
+        head = self.head[:-1] if pre_logits else self.head
+        output: Tensor = head(self.magnitude(x).amax((2, 3)))
+        return output
+
+    def get_classifier(self) -> nn.Module:
+        """The last layer."""
+        return self.head[-1]
+
+    def _set_classifier(self, layer: nn.Module) -> None:
+        self.head[-1] = layer
 
 
 class _Layer(nn.Sequential):
