@@ -2,6 +2,7 @@
 
 import itertools
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -69,11 +70,13 @@ def test_fields_are_dropped_in_training_only(build: type[models.SegmentationNetw
 
 
 @pytest.mark.parametrize("build", [models.hunet, models.unet])
-def test_features_and_another_head(build: type[models.SegmentationNetwork]) -> None:
+def test_features_and_another_head(build: type[models.SegmentationNetwork], tmp_path: Path) -> None:
     net, x = build(width=2).eval(), torch.rand(2, 3, 16, 24)
     torch.testing.assert_close(net.forward_head(net.forward_features(x)), net(x))
     net.reset_classifier(5)
     assert net(x).shape == (2, 5, 16, 24)
+    loaded = hnets.load(hnets.save(net, tmp_path / "reset.safetensors"))
+    assert torch.equal(loaded(x), net(x))
     with pytest.raises(ValueError, match=r"Net expects images \(batch, 3, height, width\), got"):
         net(x[:, :1])
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
 
-from hnets.models._weights import ModelConfig
+from hnets.models._weights import remember_options
 from hnets.nn._base import whole
 
 
@@ -60,13 +59,7 @@ class Classifier(nn.Module):
             if num_classes
             else nn.Identity()
         )
-        self._remember(num_classes=self.num_classes)
-
-    def _remember(self, **options: Any) -> None:
-        """Change options of the network as `hnets.save` writes them."""
-        config = self.__dict__.get("config")
-        if isinstance(config, ModelConfig):  # else still being built
-            self.__dict__["config"] = replace(config, options={**config.options, **options})
+        remember_options(self, num_classes=self.num_classes)
 
 
 class FeatureInfo:

@@ -17,6 +17,7 @@ from hnets.functional.pyramid import margin_to_halve
 from hnets.models._classifier import Classifier, FeatureInfo, indices_of
 from hnets.models._hedge import harmonic_conv
 from hnets.models._registry import register
+from hnets.models._weights import remember_options
 from hnets.nn._base import circle, flag, image, probability, whole
 from hnets.streams import Streams
 
@@ -139,7 +140,7 @@ class HResNet(Classifier):
             if global_pool not in ("avg", "max"):
                 raise ValueError(f'global_pool is "avg" or "max", got {global_pool!r}')
             self.global_pool = global_pool
-            self._remember(global_pool=global_pool)
+            remember_options(self, global_pool=global_pool)
         super().reset_classifier(num_classes)
 
 

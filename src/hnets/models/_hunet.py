@@ -15,6 +15,7 @@ from hnets import nn as hnn
 from hnets.models._hdsn import WeightedSum
 from hnets.models._hedge import DecoderLevel, harmonic_conv
 from hnets.models._registry import register
+from hnets.models._weights import remember_options
 from hnets.nn._base import circle, flag, image, probability, whole
 from hnets.streams import Streams
 
@@ -48,6 +49,7 @@ class SegmentationNetwork(nn.Module):
         """Replace the last layer by a fresh one of other outputs."""
         self.num_classes = whole(num_classes, "num_classes")
         self.head = WeightedSum(self._values, num_classes)
+        remember_options(self, num_classes=num_classes)
 
     def encode(self, x: Tensor) -> list[Tensor]:
         """The maps of each level, the finest first."""

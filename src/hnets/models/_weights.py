@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,13 @@ class ModelConfig:
 
     name: str
     options: Mapping[str, Any]
+
+
+def remember_options(model: nn.Module, **options: Any) -> None:
+    """Change options of a network as `save` writes them; nothing while it is being built."""
+    config = model.__dict__.get("config")
+    if isinstance(config, ModelConfig):
+        model.__dict__["config"] = replace(config, options={**config.options, **options})
 
 
 class Weights(NamedTuple):
