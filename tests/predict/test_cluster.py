@@ -31,8 +31,8 @@ from hnets.predict import EdgeWorker, cluster
 from hnets.predict.batch import KINDS
 from hnets.predict.storage import Place
 
-pytest.importorskip("ray", reason="needs Ray: pip install hnets[cluster]")
-pytest.importorskip("moto.server", reason="needs an S3 server: pip install moto[s3] flask")
+pytest.importorskip("ray", reason="needs Ray: pip install .[dev-cluster]")
+pytest.importorskip("moto.server", reason="needs an S3 server: pip install .[dev-cluster]")
 pq = pytest.importorskip("pyarrow.parquet")
 
 ENVIRONMENT = {

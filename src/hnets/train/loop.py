@@ -102,9 +102,9 @@ def _end_epoch(run: Run, learner: Learner, fraction: float, began: float) -> str
         "epoch": epoch,
         "rate": fraction * recipe.optimiser.rate,
         "loss": sum(losses) / len(losses),
+        # In memory it is 0: a run may be resumed the other way, with the same columns.
+        "seconds_waiting": round(learner.waited, 3),
     }
-    if isinstance(learner.task.images, Streamed):
-        row["seconds_waiting"] = round(learner.waited, 3)
     spent = time.monotonic() - began
     if epoch == recipe.training.epochs and recipe.training.statistics == "recomputed":
         learner.recompute_statistics()
