@@ -3,7 +3,6 @@
 import csv
 import multiprocessing
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -47,27 +46,6 @@ def test_one_process_joins_nobody() -> None:
     with joined("cpu") as team:
         assert team == TEAM
         assert team.share(5) == slice(0, 5)
-
-
-def test_a_killed_process_that_decodes_is_one_line(
-    tmp_path: Path, tiny: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HNETS_CACHE", str(tmp_path))
-
-    def kill(run: Run, row: object) -> None:
-        for child in multiprocessing.active_children():
-            assert child.pid is not None
-            os.kill(child.pid, signal.SIGKILL)
-
-    recipe = tiny(data__stream=True, training__epochs=9)
-    with (
-        pytest.raises(
-            InputError, match=r"a process that decodes images ended .*data\.workers"
-        ) as e,
-        joined("cpu") as team,
-    ):
-        train([Run(recipe, 1)], team, watch=kill)
-    assert "\n" not in str(e.value)
 
 
 def first_step(recipe: Recipe, team: Team) -> dict[str, torch.Tensor]:
