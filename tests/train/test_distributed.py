@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from commands import Command
 from hnets.errors import InputError
 from hnets.train import Recipe, Run, Team, joined, prepare, train
 from hnets.train.recipe import to_toml
@@ -46,6 +47,50 @@ def test_one_process_joins_nobody() -> None:
     with joined("cpu") as team:
         assert team == TEAM
         assert team.share(5) == slice(0, 5)
+
+
+KILLER = """
+import multiprocessing, os, signal
+from hnets.cli import main
+from hnets.train import run
+
+save = run.Run.save
+
+def kill(self, learner):
+    save(self, learner)
+    for child in multiprocessing.active_children():
+        os.kill(child.pid, signal.SIGKILL)
+
+run.Run.save = kill
+main()
+"""
+
+
+def test_a_killed_process_that_decodes_is_one_line(
+    tmp_path: Path,
+    tiny: Callable[..., Recipe],
+    monkeypatch: pytest.MonkeyPatch,
+    hnets_command: Command,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HNETS_CACHE", str(tmp_path / "cache"))
+    recipe = tiny(data__stream=True, training__epochs=5)
+    Path("mine.toml").write_text(to_toml(recipe))
+    Path("killer.py").write_text(KILLER)
+    done = subprocess.run(
+        [sys.executable, "killer.py", "train", "mine.toml", "--out", "run", "--device", "cpu"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "a process that decodes images ended (" in done.stderr
+    assert "set data.workers to fewer, then go on with --resume" in done.stderr
+    assert Path("run/seed-1/checkpoint.safetensors").is_file()
+    assert hnets_command("train", "--resume", "--out", "run", "--device", "cpu").code == 0
+    with Path("run/seed-1/log.csv").open() as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == [str(n) for n in range(1, 6)]
 
 
 def first_step(recipe: Recipe, team: Team) -> dict[str, torch.Tensor]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from hnets.data.cache import PixelCache
 from hnets.data.dataset import Dataset, Examples, sha256
 from hnets.data.image_file import ImageError, format_names
 from hnets.data.listing import Listing
-from hnets.errors import InputError
+from hnets.errors import InputError, reason
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ WORKERS = 16
 AHEAD = 4
 """Batches that each of them prepares in advance, at most."""
 _PORTION = 64  # images that are checked at a time
+_Batch = tuple[Tensor, str]  # and what is wrong with one of its images
+_ENDED = re.compile(r"DataLoader worker \(pid|Pin memory thread exited")
 _TRIES = 20  # other images that are tried in place of one that cannot be read any more
 
 
@@ -64,7 +67,7 @@ class Files:
         self.cache.write(row, decoded.tobytes())
         return decoded
 
-    def __getitem__(self, rows: Sequence[int]) -> tuple[Tensor, str]:
+    def __getitem__(self, rows: Sequence[int]) -> _Batch:
         """Images as one uint8 tensor, and what is wrong with one of them.
 
         In place of one that cannot be read comes another of its class; if there is none, nothing.
@@ -94,7 +97,7 @@ class _Checksums:
     def __init__(self, files: Files) -> None:
         self.files = files
 
-    def __getitem__(self, rows: Sequence[int]) -> tuple[Tensor, str]:
+    def __getitem__(self, rows: Sequence[int]) -> _Batch:
         sums = np.zeros((len(rows), 32), np.uint8)
         for place, row in zip(sums, rows, strict=True):
             try:
@@ -209,7 +212,7 @@ class Streamed(Examples):
         workers = self.workers or default_workers()
         ahead = max(1, min(AHEAD * workers, room // size))  # batches are handed on in shared memory
         workers = min(workers, ahead, len(orders) if isinstance(orders, list) else ahead)
-        loader: DataLoader[tuple[Tensor, str]] = DataLoader(
+        loader: DataLoader[_Batch] = DataLoader(
             source,  # type: ignore[arg-type]  # it needs __getitem__ only
             sampler=orders,  # lists of rows: each is a batch
             batch_size=None,
@@ -221,7 +224,8 @@ class Streamed(Examples):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
             batches = iter(loader)
-        for batch, message in batches:
+        _forget(batches)
+        for batch, message in _received(batches):
             if message and not len(batch):
                 raise InputError(
                     f"{message}, nor can other images of its class be read: see to them, then go "
@@ -230,6 +234,29 @@ class Streamed(Examples):
             if message:
                 _warn(f"{message}; other images of their class take the place of such files")
             yield batch
+
+
+def _forget(batches: Any) -> None:
+    """Keep torch from raising an error wherever this process then is when a decoder is killed.
+
+    It looks at the decoders every few seconds while it waits for them, and that is enough.
+    """
+    if batches._worker_pids_set:
+        torch._C._remove_worker_pids(id(batches))
+        batches._worker_pids_set = False
+
+
+def _received(batches: Iterator[_Batch]) -> Iterator[_Batch]:
+    """Batches as other processes hand them on; an `InputError` if one of those has ended."""
+    try:
+        yield from batches
+    except (RuntimeError, ConnectionError, EOFError) as error:
+        if isinstance(error, RuntimeError) and not _ENDED.match(str(error)):
+            raise
+        raise InputError(
+            f"a process that decodes images ended ({reason(error)}); if the memory is too small, "
+            "set data.workers to fewer, then go on with --resume"
+        ) from None
 
 
 def _complain(

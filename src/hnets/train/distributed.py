@@ -72,8 +72,7 @@ def joined(device: str | None = None) -> Iterator[Team]:
     if place.type == "cuda" and place.index is not None:
         torch.cuda.set_device(place)
     if size == 1:
-        with _one_line():
-            yield Team(0, 1, place)
+        yield Team(0, 1, place)
         return
     backend = "nccl" if place.type == "cuda" else "gloo"
     store = _meet(rank) if "TORCHELASTIC_RUN_ID" in os.environ else None
@@ -87,16 +86,11 @@ def joined(device: str | None = None) -> Iterator[Team]:
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """Say in one line that another process ended, which torch may raise at any moment."""
+    """Say in one line that another process of a team ended."""
     try:
         yield
     except RuntimeError as error:
         message = reason(error)
-        if "DataLoader worker" in message:
-            raise InputError(
-                f"a process that decodes images ended ({message}); if the memory is too small, set "
-                "data.workers to fewer, then go on with --resume"
-            ) from None
         if isinstance(error, distributed.DistError) or "gloo" in message:
             raise InputError(
                 f"another process of this training ended ({message}); see what it says"
