@@ -36,3 +36,9 @@ def memory(device: torch.device) -> int:
         return min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
     except (OSError, ValueError):  # there is none, or no limit
         return total
+
+
+def cores() -> int:
+    """How many CPU cores this process may use."""
+    affinity = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1

@@ -161,7 +161,8 @@ def table2(
     from hnets.studies.tables import TABLE2
 
     retraining = _Retraining(train, seeds, changes, out, resume, device)
-    _show(TABLE2, rows, page, partial(train_and_score, thresholds=thresholds), retraining)
+    retrain = partial(train_and_score, thresholds=thresholds, ways=TABLE2.measured)
+    _show(TABLE2, rows, page, retrain, retraining)
 
 
 @reproduce.command()

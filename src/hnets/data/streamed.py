@@ -23,6 +23,7 @@ from hnets.data.cache import PixelCache
 from hnets.data.dataset import Dataset, Examples, sha256
 from hnets.data.image_file import ImageError, format_names
 from hnets.data.listing import Listing
+from hnets.devices import cores
 from hnets.errors import InputError, reason
 
 log = logging.getLogger(__name__)
@@ -39,9 +40,8 @@ _TRIES = 20  # other images that are tried in place of one that cannot be read a
 
 def default_workers() -> int:
     """One process less than there are cores, shared by the processes that train on this machine."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     trainings = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return max(1, min(WORKERS, (cores or 1) // trainings - 1))
+    return max(1, min(WORKERS, cores() // trainings - 1))
 
 
 class Files:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hnets.data.bsds import Photo
+from hnets.devices import cores
 from hnets.errors import InputError, reason
 from hnets.metrics.berkeley import Counts, Point, Scores, count, summarise
 from hnets.metrics.suppression import suppress
@@ -76,11 +77,8 @@ def score_maps(
         soft, truth = read_map(file), photo.boundaries()
         return [count(suppress(soft, name), truth, n) for name in suppressions]
 
-    if jobs is None:
-        affinity = hasattr(os, "sched_getaffinity")
-        jobs = len(os.sched_getaffinity(0)) if affinity else os.cpu_count()
     # Threads are enough: the work is in compiled code that does not hold Python's lock.
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(jobs or cores()) as pool:
         tasks = [pool.submit(score, *each) for each in zip(photos, maps, strict=True)]
         try:
             for task in as_completed(tasks):

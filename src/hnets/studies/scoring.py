@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from rich.console import Console
 
+from hnets._cost import cost
 from hnets.data.bsds import Photo, photos
+from hnets.devices import cores
 from hnets.errors import InputError, MissingExtra
-from hnets.files import replacing
-from hnets.models import load
-from hnets.models._hdsn import HDSN
+from hnets.models import HDSN, HEdge, create_model, load
 from hnets.models._weights import WEIGHTS
 from hnets.predict import EdgeDetector
+from hnets.predict.edge_detector import suppress_edges
 from hnets.studies.retrain import StoredResult, train_recipes
 from hnets.train import Recipe, Team
 from hnets.train.result import summarise, write_json
 
-SUPPRESSIONS = ("none", "standard", "phase")
-"""Ways to score: the maps as they are, suppressed as the literature does, and suppressed across the
-orientation that the network itself reports, which only an H-DSN can."""
+if TYPE_CHECKING:
+    from hnets.metrics.berkeley import Counts
+
+
+@dataclass(frozen=True)
+class Way:
+    """How edges are found and made thin before they are scored."""
+
+    suppression: str
+    """As in `hnets.metrics.suppression`."""
+    own: bool = False
+    """Whether it goes across the orientation that the network reports, not that of the map."""
+    scales: tuple[float, ...] = (1.0,)
+
+
+WAYS = {
+    "none": Way("none"),
+    "standard": Way("standard"),
+    "phase": Way("standard", own=True),
+    "scales": Way("standard", scales=(0.5, 1.0, 1.5)),
+}
+"""The maps as they are; suppressed as the literature does; suppressed across the orientation that
+the network itself reports, which only harmonic networks do; and of the mean of three scales."""
+Edges = NDArray[np.floating[Any]]
 
 
 def train_and_score(
@@ -36,11 +59,13 @@ def train_and_score(
     resume: bool,
     console: Console,
     thresholds: int,
+    ways: Sequence[str],
 ) -> dict[str, StoredResult]:
     """Train every recipe with every seed and score the networks; the results."""
     results = train_recipes(recipes, seeds, out, team, resume, console)
     if team.leads:
-        return score_results(results, out, team.device, thresholds, console)
+        with ThreadPoolExecutor(cores()) as pool:
+            return score_results(results, out, team.device, thresholds, ways, pool, console)
     return results
 
 
@@ -49,6 +74,8 @@ def score_results(
     out: Path,
     device: torch.device,
     thresholds: int,
+    ways: Sequence[str],
+    pool: Executor,
     console: Console,
 ) -> dict[str, StoredResult]:
     """Add the scores of every seed to results that lack them, and write these to ``out`` again.
@@ -56,72 +83,93 @@ def score_results(
     The weights are those that the training left in ``out``; so a training can be scored later, and
     on another machine.
     """
-    try:
-        import hnets.metrics.benchmark  # noqa: F401 - needs numba and scipy
-    except MissingExtra as error:
-        raise InputError(
-            f"{error}; what was trained is in {out}: continue with --train --resume"
-        ) from None
-    scored = {}
     for name, result in results.items():
-        if "scores" not in result:
-            for seed in result["seeds"]:
-                folder = out / name / f"seed-{seed['seed']}"
-                if not (folder / WEIGHTS).is_file():
-                    raise InputError(
-                        f"there are no trained weights in {folder}; train again with --train"
-                    )
-                console.print(f"scoring {name}, seed {seed['seed']}", highlight=False)
-                seed["scores"] = _score(load(folder), folder, device, thresholds, console)
-            seeds = [seed["scores"] for seed in result["seeds"]]
-            result["scores"] = {
-                way: {
-                    score: summarise([scores[way][score] for scores in seeds])
-                    for score in ("ods", "ois", "ap")
-                }
-                for way in SUPPRESSIONS
-                if way in seeds[0]
-            }
-            result["thresholds"] = thresholds
+        if "scores" in result:
+            continue
+        for seed in result["seeds"]:
+            folder = out / name / f"seed-{seed['seed']}"
+            if not (folder / WEIGHTS).is_file():
+                raise InputError(
+                    f"there are no trained weights in {folder}; train again with --train"
+                )
+            try:
+                detector = EdgeDetector(load(folder), device)
+                add_scores(seed, detector, photos("test"), thresholds, ways, pool, console)
+            except MissingExtra as error:
+                raise InputError(
+                    f"{error}; what was trained is in {out}: continue with --train --resume"
+                ) from None
             write_json(result, out / f"{name}.json")
-        scored[name] = result
-    return scored
+        summarise_scores(result, thresholds)
+        write_json(result, out / f"{name}.json")
+    return dict(results)
 
 
-def _score(
-    model: torch.nn.Module, folder: Path, device: torch.device, thresholds: int, console: Console
-) -> dict[str, Any]:
-    """ODS, OIS and AP for each of `SUPPRESSIONS` that the model has; its maps are left on disk."""
-    from hnets.metrics.benchmark import score_maps
-
-    detector, test = EdgeDetector(model, device), photos("test")
-    scores = {}
-    maps = _write(test, folder / "maps", detector, console)
-    for result in score_maps(test, maps, thresholds, SUPPRESSIONS[:2]):
-        scores[result.suppression] = result.scores
-    if isinstance(model, HDSN):
-        lines = _write(test, folder / "lines", detector.suppressed, console)
-        scores["phase"] = score_maps(test, lines, thresholds, ["none"])[0].scores
-    return {
-        way: {"ods": each.ods.f, "ois": each.ois.f, "ap": each.ap} for way, each in scores.items()
-    }
-
-
-def _write(
-    test: Sequence[Photo],
-    folder: Path,
-    detect: Callable[[NDArray[np.uint8]], NDArray[np.floating[Any]]],
+def add_scores(
+    seed: dict[str, Any],
+    detector: EdgeDetector,
+    chosen: Sequence[Photo],
+    thresholds: int,
+    ways: Sequence[str],
+    pool: Executor,
     console: Console,
-) -> list[Path]:
-    """The maps of all photographs as 8-bit PNG, as ``hnets edges`` writes them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    with console.status(f"finding edges in {len(test)} photographs"):
-        for photo in test:
-            path = folder / f"{photo.name}.png"
-            if not path.is_file():
-                soft = detect(photo.image())
-                with replacing(path) as part:
-                    Image.fromarray(np.rint(255 * soft).astype(np.uint8)).save(part, format="PNG")
-            written.append(path)
-    return written
+) -> None:
+    """Score a detector in the ways that a seed's ``scores`` lack and that its network has.
+
+    The network runs here, and suppression and the benchmark in the pool, of threads or processes.
+    """
+    from hnets.metrics.berkeley import summarise as summarise_counts  # needs numba and scipy
+
+    scores = seed.setdefault("scores", {})
+    for name in ways:
+        way = WAYS[name]
+        if name in scores or (way.own and not isinstance(detector.model, HDSN | HEdge)):
+            continue
+        with console.status(f"finding edges in {len(chosen)} photographs"):
+            detect = detector.oriented if way.own else detector
+            tasks = []
+            for photo in chosen:
+                edges = detect(photo.image(), way.scales)
+                tasks.append(pool.submit(count_edges, photo, edges, way, thresholds))
+        with console.status("comparing them with what people drew"):
+            result = summarise_counts([task.result() for task in tasks])
+        scores[name] = {"ods": result.ods.f, "ois": result.ois.f, "ap": result.ap}
+        numbers = ", ".join(f"{key.upper()} {value:.4f}" for key, value in scores[name].items())
+        console.print(f"seed {seed['seed']}, {name}: {numbers}", highlight=False)
+
+
+def count_edges(
+    photo: Photo, edges: Edges | tuple[Edges, Edges], way: Way, thresholds: int
+) -> Counts:
+    """The benchmark's counts for a map, or strengths and angles, at 8 bits as files hold them."""
+    from hnets.metrics.berkeley import count
+    from hnets.metrics.suppression import suppress
+
+    if isinstance(edges, tuple):
+        soft = _eight_bits(suppress_edges(*edges, way.suppression))
+    else:
+        soft = suppress(_eight_bits(edges), way.suppression)
+    return count(soft, photo.boundaries(), thresholds)
+
+
+def _eight_bits(soft: Edges) -> NDArray[np.float64]:
+    return np.rint(255 * soft.astype(np.float64)) / 255
+
+
+def summarise_scores(result: StoredResult, thresholds: int) -> None:
+    """Add the mean and the spread over the seeds to a result whose seeds have scores."""
+    seeds = [seed["scores"] for seed in result["seeds"]]
+    result["scores"] = {
+        way: {
+            score: summarise([scores[way][score] for scores in seeds])
+            for score in ("ods", "ois", "ap")
+        }
+        for way in WAYS
+        if all(way in scores for scores in seeds)
+    }
+    result["thresholds"] = thresholds
+
+
+def network_cost(model: str) -> dict[str, float]:
+    """Multiplications for an image of 481×321 pixels, by the name of a network."""
+    return {"multiplications": cost(create_model(model), (3, 321, 481)).multiplications}

@@ -1,0 +1,129 @@
+"""Score the weights of edge detectors on BSDS500, several seeds each, and time the networks.
+
+    HNETS_DATA=... python benchmarks/score_edges.py SCORES WEIGHTS... --device cuda --jobs 16
+    python benchmarks/score_edges.py SCORES --time     # adds the time on one CPU core
+
+WEIGHTS are files that training left, such as runs/bsds500-hedge-tiny/seed-1/model.safetensors; of
+files with other names, the last number in the name is the seed. Writes SCORES/RECIPE.json for each
+network, a result as `hnets reproduce edges --train` makes it, after each score: a second call goes
+on where the first was stopped, and adds seeds. Copied to src/hnets/studies/results, it ships.
+"""
+
+import argparse
+import re
+from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from timing import interleaved
+
+import hnets
+from hnets.data.bsds import photos
+from hnets.devices import cores
+from hnets.models._weights import WEIGHTS, read
+from hnets.studies.retrain import StoredResult, read_result, shipped_result
+from hnets.studies.scoring import WAYS, add_scores, network_cost, summarise_scores
+from hnets.train import read_recipe
+from hnets.train.result import commit, versions, write_json
+
+SIZE = (1, 3, 321, 481)
+ROUNDS, SECONDS = 15, 1.0
+
+
+def main() -> None:
+    """Score the weights, and time the networks of results."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scores", type=Path, help="folder of the results")
+    parser.add_argument("weights", type=Path, nargs="*", help="files to score")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["standard", "scales", "phase"])
+    parser.add_argument("--split", default="test", help="of BSDS500; others are for a try")
+    parser.add_argument("--photos", type=int, help="only so many of them, for a try")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--jobs", type=int, default=cores(), help="processes of the benchmark")
+    parser.add_argument("--thresholds", type=int, default=99)
+    parser.add_argument("--time", action="store_true", help="time the networks beside the H-DSN")
+    options = parser.parse_args()
+    options.scores.mkdir(parents=True, exist_ok=True)
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    if options.weights:
+        with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+            for file in options.weights:
+                score(file, options, pool, console)
+    files = sorted(options.scores.glob("bsds500-*.json"))
+    results = {path: r for path in files if (r := read_result(path.stem, path.parent))}
+    if options.time:
+        times = measure_times([result["recipe"]["model"]["name"] for result in results.values()])
+    for file, result in results.items():
+        if options.time:
+            result["cost"]["time"] = times[result["recipe"]["model"]["name"]]
+            write_json(result, file)
+        cost = ", ".join(f"{key} {value:,}" for key, value in result["cost"].items())
+        console.print(f"{file.stem}: {result['parameters']:,} parameters, {cost}")
+        for way, scores in result["scores"].items():
+            numbers = (f"{k.upper()} {v['mean']:.4f} ± {v['std']:.4f}" for k, v in scores.items())
+            console.print(f"  {len(result['seeds'])} seeds, {way}: {', '.join(numbers)}")
+
+
+def score(file: Path, options: argparse.Namespace, pool: Executor, console: Console) -> None:
+    """Add the scores of a file to the result of its recipe."""
+    model = read(file).config.name
+    name = f"bsds500-{model.replace('_', '-')}"
+    number = int(re.findall(r"\d+", str(file).removesuffix(file.suffix))[-1])
+    result = read_result(name, options.scores) or begin(name, file, options.device)
+    if not any(seed["seed"] == number for seed in result["seeds"]):
+        epochs = result["recipe"]["training"]["epochs"]
+        result["seeds"].append({"seed": number, "epochs": epochs})
+        result["seeds"].sort(key=lambda seed: seed["seed"])
+    seed = next(seed for seed in result["seeds"] if seed["seed"] == number)
+    chosen = photos(options.split)[: options.photos]
+    console.print(f"{file}: {name}, {len(chosen)} photographs of {options.split}")
+    detector = hnets.EdgeDetector(file, options.device)
+    for way in options.ways:
+        add_scores(seed, detector, chosen, options.thresholds, [way], pool, console)
+        summarise_scores(result, options.thresholds)
+        write_json(result, options.scores / f"{name}.json")
+
+
+def begin(name: str, file: Path, device: str) -> StoredResult:
+    """The result that a training left beside its weights, or one of the recipe that ships."""
+    run = file.absolute().parents[1]
+    for folder, stem in ((run, "result"), (run.parent, name)):
+        result = read_result(stem, folder)
+        if file.name == WEIGHTS and result is not None and result["name"] == name:
+            return {**result, "cost": network_cost(result["recipe"]["model"]["name"])}
+    recipe = read_recipe(name)
+    return {
+        "name": name,
+        "recipe": recipe.to_dict(),
+        "parameters": sum(p.numel() for p in hnets.load(file).parameters()),
+        "cost": network_cost(recipe.model.name),
+        "data": shipped_result("bsds500-hdsn")["data"],  # the same photographs
+        "commit": commit(),
+        "versions": versions(torch.device(device)),
+        "seeds": [],
+    }
+
+
+def measure_times(names: list[str]) -> dict[str, float]:
+    """The time of each network for an image on one CPU core, relative to that of the H-DSN."""
+    torch.set_num_threads(1)
+    image = torch.rand(SIZE, generator=torch.Generator().manual_seed(0))
+
+    def infer(net: torch.nn.Module) -> torch.Tensor:
+        with torch.inference_mode():
+            edges: torch.Tensor = net(image)
+            return edges
+
+    networks = {name: hnets.freeze(hnets.create_model(name)) for name in ("hdsn", *names)}
+    steps = {name: partial(infer, net) for name, net in networks.items()}
+    ratios = interleaved(steps, ROUNDS, SECONDS).ratios(to="hdsn")
+    return {name: round(ratios[name].median, 3) for name in names}
+
+
+if __name__ == "__main__":
+    main()
