@@ -1,76 +1,179 @@
-"""Networks compared on real images: plankton by the number of labels, or MiraBest by ten folds.
+"""Networks compared on real images: by the number of labels, by ten folds, or on pixels.
 
-    HNETS_DATA=… python benchmarks/sets.py plankton-resnet18 plankton-fourier-small --share 1 0.1
+    HNETS_DATA=… python benchmarks/sets.py plankton-resnet18 plankton-hresnet18 --share 1 0.1 0.01
     HNETS_DATA=… python benchmarks/sets.py mirabest-resnet18 --folds 10 --seeds 5
+    HNETS_DATA=… python benchmarks/sets.py drive-hunet drive-unet
 
-Recipes are trained side by side on a GPU. With a share s of the labels an epoch has fewer steps, so
-all recipes train for 1/√s times their epochs. Errors and log losses are of the test split; those of
-the folds of a seed are averaged first. With --out, the results of all runs are written there.
+The folds and seeds of a recipe are trained side by side on a GPU, without validation, since nothing
+depends on it. With a share s of the labels an epoch has fewer steps, so all recipes train for 1/√s
+times their epochs. Scores are of the test split; those of the folds of a seed are averaged first.
+With --out, each row is added to a JSON file as soon as it is there, in place of an earlier one.
+
+With --tune, every recipe is trained with the same learning rates instead, for a third of the
+epochs, and scored on the validation split.
 """
 
 import argparse
+import itertools
+import json
 import logging
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hnets.train import error_lines, joined, read_recipe, report, seeds_of, train
-from hnets.train.result import mean_and_spread, summarise
+import hnets
+from hnets.train import (
+    Diverged,
+    Recipe,
+    Result,
+    Run,
+    Team,
+    joined,
+    mean_and_spread,
+    prepare,
+    read_recipe,
+    report,
+    seeds_of,
+    train,
+)
+from hnets.train.result import summarise, write_json
+from hnets.train.run import Loaded
 
 log = logging.getLogger(__name__)
 
+RATES = (0.001, 0.003, 0.01, 0.03)
+KINDS = ("error", "loss", "auc", "f1")
 
-def over_folds(contents: Iterable[dict[str, Any]], split: str, kind: str) -> dict[str, float]:
-    """Mean and deviation over seeds of an error or loss, each the mean over folds."""
-    folds = [[seed["errors"][split][kind] for seed in content["seeds"]] for content in contents]
-    return summarise([statistics.fmean(values) for values in zip(*folds, strict=True)])
+
+def trained(runs: Sequence[Run], team: Team, loaded: Loaded) -> tuple[list[Result], float]:
+    """The results of all runs but those that diverged, and the seconds per run."""
+    prepare(runs, team, loaded=loaded)
+    began = time.monotonic()
+    try:
+        results = train(runs, team)
+    except Diverged as error:
+        log.warning("%s", error)
+        results = error.results
+    return results, (time.monotonic() - began) / len(runs)
+
+
+def row_of(
+    name: str, folds: Sequence[Sequence[Run]], team: Team, loaded: Loaded
+) -> dict[str, Any] | None:
+    """What is known of a recipe when the runs of all folds have ended; None if all diverged."""
+    results, seconds = trained([run for runs in folds for run in runs], team, loaded)
+    by_fold = [[one for one in results if one.run in runs] for runs in folds]
+    if not all(by_fold):
+        return None
+    contents = [report(part, team) for part in by_fold]
+    data = folds[0][0].recipe.data
+    shape = tuple(folds[0][0].data[data.train].images.shape[1:])
+    return {
+        "recipe": name,
+        "share": data.share,
+        "folds": len(folds),
+        "images": contents[0]["data"][data.train]["images"],
+        "shape": shape,
+        "parameters": contents[0]["parameters"],
+        "multiplications": hnets.cost(results[0].model, shape).multiplications,
+        "seconds": round(seconds, 1),
+        "scores": {
+            split: over_folds(contents, split) for split in (data.test, data.transfer) if split
+        },
+        "settings": contents[0]["recipe"],
+        "commit": contents[0]["commit"],
+        "versions": contents[0]["versions"],
+    }
+
+
+def over_folds(contents: Sequence[dict[str, Any]], split: str) -> dict[str, dict[str, float]]:
+    """Mean and deviation over seeds of each score, each the mean over folds."""
+    scores = dict[str, dict[int, list[float]]]()
+    for seed in (each for content in contents for each in content["seeds"]):
+        for kind, value in seed["errors"][split].items():
+            scores.setdefault(kind, {}).setdefault(seed["seed"], []).append(value)
+    return {
+        kind: summarise([statistics.fmean(folds) for folds in by_seed.values()])
+        for kind, by_seed in scores.items()
+        if kind in KINDS
+    }
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """A row of the table, for people."""
+    scores = [
+        f"{split} {kind} {mean_and_spread(value, 2 if kind == 'error' else 4)}"
+        for split, kinds in row["scores"].items()
+        for kind, value in kinds.items()
+    ]
+    cells = (
+        *(row["recipe"], f"{row['share']:g}", f"{row['images']:,}", f"{row['parameters']:,}"),
+        *(f"{row['multiplications'] / 1e9:.2f} G", ", ".join(scores), f"{row['seconds']:.0f}"),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def add(row: dict[str, Any], path: Path) -> None:
+    """Put a row into a file of rows, in place of one of the same recipe, share and folds."""
+    keys = ("recipe", "share", "folds")
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    rows = [each for each in rows if any(each[key] != row[key] for key in keys)]
+    write_json([*rows, row], path)
+
+
+def tune(name: str, recipe: Recipe, seeds: int, team: Team, loaded: Loaded) -> None:
+    """Print the validation errors of a recipe by learning rate."""
+    changes = {"data.train": "train", "data.test": "val", "data.transfer": ""}
+    epochs = max(1, round(recipe.training.epochs / 3))
+    runs = {
+        rate: seeds_of(
+            recipe.replace({**changes, "training.epochs": epochs, "optimiser.rate": rate}), seeds
+        )
+        for rate in RATES
+    }
+    results, seconds = trained([run for part in runs.values() for run in part], team, loaded)
+    for rate, part in runs.items():
+        errors = [one.evaluate()["val"].error for one in results if one.run in part]
+        text = mean_and_spread(summarise(errors)) if errors else "diverged"
+        print(f"| {name} | {rate:g} | {text} | {seconds:.0f} |", flush=True)
 
 
 def main() -> None:
-    """Print a table with a row for each recipe and share."""
+    """Print a table with a row for each share and recipe."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recipes", nargs="+")
     parser.add_argument("--share", type=float, nargs="+", default=[1.0])
     parser.add_argument("--folds", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    began = time.monotonic()
+    began, loaded = time.monotonic(), Loaded()
+    columns = ["recipe", "share", "images", "parameters", "multiplications", "scores"]
+    columns = ["recipe", "rate", "validation error, %"] if options.tune else columns
+    print(f"| {' | '.join([*columns, 'seconds per run'])} |\n{'|---' * (len(columns) + 1)}|")
     with joined() as team:
-        rows = {}
-        for name in options.recipes:
+        for share, name in itertools.product(options.share, options.recipes):
             recipe = read_recipe(name, options.set)
-            for share in options.share:
-                epochs = round(recipe.training.epochs / share**0.5)
-                changes = {"data.share": share, "training.epochs": epochs}
-                rows[name, share] = [
-                    seeds_of(recipe.replace({**changes, "data.fold": fold}), options.seeds)
-                    for fold in range(options.folds)
-                ]
-        results = train([run for row in rows.values() for fold in row for run in fold], team)
-        print("| recipe | share | images | parameters | error, % | log loss | seconds per run |")
-        print("|---|---|---|---|---|---|---|")
-        for (name, share), folds in rows.items():
-            contents = []
-            for number, runs in enumerate(folds):
-                out = options.out and options.out / f"{name}-share-{share:g}-fold-{number}"
-                contents.append(report([one for one in results if one.run in runs], team, out))
-                for line in error_lines(contents[-1]):
-                    log.info("%s, share %g, fold %d: %s", name, share, number, line)
-            data = folds[0][0].recipe.data
-            error, loss = (over_folds(contents, data.test, kind) for kind in ("error", "loss"))
-            seconds = [seed["seconds"] for content in contents for seed in content["seeds"]]
-            cells = (
-                *(name, f"{share:g}", f"{contents[0]['data'][data.train]['images']:,}"),
-                *(f"{contents[0]['parameters']:,}", mean_and_spread(error)),
-                *(mean_and_spread(loss, 3), f"{statistics.fmean(seconds):.0f}"),
-            )
-            print(f"| {' | '.join(cells)} |", flush=True)
-    log.info("%.0f s, commit %s", time.monotonic() - began, contents[-1]["commit"])
+            epochs = round(recipe.training.epochs / share**0.5)
+            changes = {"data.share": share, "training.epochs": epochs, "data.val": ""}
+            recipe = recipe.replace(changes)
+            if options.tune:
+                tune(name, recipe, options.seeds, team, loaded)
+                continue
+            folds = [
+                seeds_of(recipe.replace({"data.fold": fold}), options.seeds)
+                for fold in range(options.folds)
+            ]
+            if row := row_of(name, folds, team, loaded):
+                print(line_of(row), flush=True)
+                if options.out:
+                    add(row, options.out)
+    log.info("%.0f s", time.monotonic() - began)
 
 
 if __name__ == "__main__":

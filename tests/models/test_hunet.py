@@ -48,6 +48,31 @@ def test_networks_of_other_orders_without_mirrors(orders: int) -> None:
     torch.testing.assert_close(rotated, torch.rot90(y, 1, (2, 3)), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("encoder", "reduction"), [("hresnet18", 8), ("hresnet18_light", 16), ("hresnet10", 32)]
+)
+def test_rotations_are_exact_with_other_encoders(encoder: str, reduction: int) -> None:
+    torch.manual_seed(0)
+    net = models.hunet(2, 3, width=2, encoder=encoder, reduction=reduction).double()
+    lively(net, torch.rand(2, 2, 32, 32, dtype=torch.float64))
+    net.eval().requires_grad_(False)
+    assert net.encoder.feature_info.reduction()[-1] == reduction
+    for size in ((40, 33), (19, 64)):
+        x = images(*size)
+        y = net(x)
+        assert y.shape == (1, 3, *size)
+        rotated = net(torch.rot90(x, 1, (2, 3)))
+        torch.testing.assert_close(rotated, torch.rot90(y, 1, (2, 3)), rtol=0, atol=1e-9)
+
+
+def test_fields_are_the_encoders_own_or_double_and_encoders_are_backbones() -> None:
+    own, doubled = (models.hunet(width=width, encoder="hresnet10") for width in (None, 3))
+    assert [each[0].multiplicity for each in own.encoder.streams] == [8, 12, 24, 38, 72]
+    assert [each[0].multiplicity for each in doubled.encoder.streams] == [8, 3, 6, 12, 24]
+    with pytest.raises(ValueError, match=r"encoder is one of hresnet10, .*, got 'hedge_tiny'"):
+        models.hunet(encoder="hedge_tiny")
+
+
 def test_a_plain_network_is_not_equivariant() -> None:
     net, x = models.unet(2, width=2).eval(), torch.rand(1, 2, 24, 19)
     assert relative(net(torch.rot90(x, 1, (2, 3))), torch.rot90(net(x), 1, (2, 3))) > 0.01

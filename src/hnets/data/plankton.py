@@ -11,6 +11,7 @@ import io
 import logging
 import os
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -74,9 +75,11 @@ def _decode(
     archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], size: int
 ) -> NDArray[np.uint8]:
     log.info("decoding %s images of plankton, which is done once", f"{len(members):,}")
-    images = np.empty((len(members), size, size), np.uint8)
-    for place, member in zip(images, members, strict=True):
+
+    def decode(member: zipfile.ZipInfo) -> NDArray[np.uint8]:
         name = f"{archive.filename}: {member.filename}"
         image = read_image(io.BytesIO(archive.read(member)), name=name, needed=2 * size)
-        place[:] = 255 - fit(image, size, 1)[0]
-    return images
+        return 255 - fit(image, size, 1)[0]
+
+    with ThreadPoolExecutor() as threads:  # decoding and resizing do not hold Python's lock
+        return np.stack(list(threads.map(decode, members)))

@@ -1,4 +1,4 @@
-"""Segmentation: a harmonic U-Net, and the plain one that it is compared with.
+"""Segmentation: a harmonic U-Net on any `HResNet`, and the plain one that it is compared with.
 
 An encoder halves the resolution from level to level, and a decoder adds the maps of each level to
 those of the coarser ones on the way back to full resolution. All levels share the centre of the
@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.models._hdsn import WeightedSum
-from hnets.models._hedge import DecoderLevel, harmonic_conv
-from hnets.models._registry import register
+from hnets.models._hedge import DecoderLevel
+from hnets.models._hresnet import HResNetFeatures
+from hnets.models._registry import backbones, create_model, register
 from hnets.models._weights import remember_options
-from hnets.nn._base import circle, flag, image, probability, whole
-from hnets.streams import Streams
+from hnets.nn._base import flag, image, probability, whole
 
 LEVELS = 4
-"""Of the encoder, the finest at full resolution; each has twice the width of the one before."""
+"""Stages of the encoder, each with twice the width of the one before."""
 
 
 class SegmentationNetwork(nn.Module):
@@ -33,13 +33,14 @@ class SegmentationNetwork(nn.Module):
         in_chans: channels of the images.
         num_classes: outputs per pixel.
         values: real numbers that `read` gives of a pixel.
+        halvings: how often the resolution is halved, to the finest level and to the coarsest.
     """
 
-    halvings = LEVELS - 1
-    """How often the resolution is halved."""
-
-    def __init__(self, in_chans: int, num_classes: int, values: int) -> None:
+    def __init__(
+        self, in_chans: int, num_classes: int, values: int, halvings: tuple[int, int]
+    ) -> None:
         super().__init__()
+        self.finest, self.halvings = halvings
         self.in_chans, self._values = whole(in_chans, "in_chans"), values
         self.norm = nn.BatchNorm2d(in_chans, affine=False)
         self.joins = nn.ModuleList()
@@ -60,7 +61,7 @@ class SegmentationNetwork(nn.Module):
         raise NotImplementedError
 
     def forward_features(self, x: Tensor) -> Tensor:
-        """The decoder's maps at full resolution, of images as `pad_to_halve` leaves them."""
+        """The decoder's maps of the finest level, of images as `pad_to_halve` leaves them."""
         if x.is_cuda:  # in the order that cuDNN's fastest kernels take
             x = x.contiguous(memory_format=torch.channels_last)
         maps: Tensor | None = None
@@ -84,11 +85,11 @@ class SegmentationNetwork(nn.Module):
                 f"got {tuple(x.shape)}"
             )
         features = self.forward_features(F.pad_to_halve(x, self.halvings))
-        return F.crop(self.forward_head(features), x.shape[2], x.shape[3])
+        return F.enlarge2d(self.forward_head(features), x.shape[2], x.shape[3], self.finest)
 
 
 class HUNet(SegmentationNetwork):
-    """A U-Net of harmonic residual blocks: rotate the image, and the segmentation rotates with it.
+    """An `HResNet` and a harmonic decoder: rotate the image, and the segmentation rotates with it.
 
     Exactly so by multiples of 90 degrees, and with ``mirror`` in mirrors along the axes and
     diagonals, at every size of the image; nearly so at other angles. Every layer has a real order 0
@@ -99,7 +100,7 @@ class HUNet(SegmentationNetwork):
     >>> net(torch.rand(1, 1, 37, 50)).shape
     torch.Size([1, 2, 37, 50])
     >>> sum(p.numel() for p in net.parameters())
-    374226
+    374242
 
     Args:
         in_chans: channels of the images.
@@ -109,7 +110,12 @@ class HUNet(SegmentationNetwork):
         orders: the highest rotation order; a vessel, which is its own rotation by 180 degrees, is
             of order 2.
         drop_rate: in training, the probability that a field of a level but the finest is dropped.
-        width: fields of the finest level, each with all orders.
+        width: fields of the first stage of the encoder, each with all orders, which double from
+            stage to stage; None for those of the encoder's own.
+        encoder: which backbone: ``hresnet10``, ``hresnet18``, ``hresnet34``, ``hresnet18_wide`` or
+            ``hresnet18_light``.
+        reduction: how many times smaller the coarsest maps are than the image: 8, 16, or 32, whose
+            finest maps are half the size of the image.
     """
 
     def __init__(
@@ -119,33 +125,42 @@ class HUNet(SegmentationNetwork):
         mirror: bool = True,
         orders: int = 2,
         drop_rate: float = 0.0,
-        width: int = 8,
+        width: int | None = 8,
+        encoder: str = "hresnet10",
+        reduction: int = 8,
     ) -> None:
-        mirror, orders = flag(mirror, "mirror"), whole(orders, "orders")
+        if encoder not in backbones():
+            raise ValueError(f"encoder is one of {', '.join(backbones())}, got {encoder!r}")
         drop_rate = probability(drop_rate, "drop_rate")
-        streams = [circle(fields, orders) for fields in _doubling(width)]
-        super().__init__(in_chans, num_classes, streams[0].fields)
-        self.stem = harmonic_conv(Streams(f"{in_chans}x0r"), streams[0], 7, mirror)
-        self.stages = nn.ModuleList(
+        features = create_model(
+            encoder,
+            features_only=True,
+            **{"in_chans": in_chans, "num_classes": 0, "orders": orders, "mirror": mirror},
+            **{"reduction": reduction} | ({} if width is None else {"fields": _doubling(width)}),
+        )
+        assert isinstance(features, HResNetFeatures)
+        sizes = dict(zip(features.feature_info.reduction(), features.streams, strict=True))
+        streams = list(sizes.values())  # of each resolution, the last stage
+        halvings = min(sizes).bit_length() - 1, max(sizes).bit_length() - 1
+        super().__init__(in_chans, num_classes, streams[0].fields, halvings)
+        self.encoder, self._levels = features, len(streams)
+        self.acts = nn.ModuleList(
             nn.Sequential(
-                hnn.ResidualBlock(streams[max(level - 1, 0)], out, 5, mirror=mirror),
-                hnn.FourierAct(out, norm=True),
-                *([hnn.HDropout2d(out, drop_rate)] if level else []),
+                hnn.FourierAct(each, norm=True),
+                *([hnn.HDropout2d(each, drop_rate)] if level else []),
             )
-            for level, out in enumerate(streams)
+            for level, each in enumerate(streams)
         )
         self.joins.extend(
-            DecoderLevel(out, coarser, out, mirror)
+            DecoderLevel(out, coarser, out, flag(mirror, "mirror"))
             for out, coarser in zip(streams, [*streams[1:], None], strict=True)
         )
         self.magnitude = hnn.Magnitude(streams[0])
 
     def encode(self, x: Tensor) -> list[Tensor]:
         """The maps of each level, the finest first."""
-        encoded = [self.stages[0](self.stem(x))]
-        for stage in list(self.stages)[1:]:
-            encoded.append(stage(F.halve2d(encoded[-1])))
-        return encoded
+        maps = self.encoder(x)[-self._levels :]
+        return [act(each) for act, each in zip(self.acts, maps, strict=True)]
 
     def read(self, maps: Tensor) -> Tensor:
         """Order 0 and the magnitudes of the others."""
@@ -178,7 +193,7 @@ class UNet(SegmentationNetwork):
     ) -> None:
         drop_rate = probability(drop_rate, "drop_rate")
         widths = _doubling(width)
-        super().__init__(in_chans, num_classes, width)
+        super().__init__(in_chans, num_classes, width, (0, LEVELS - 1))
         self.stages = nn.ModuleList(
             nn.Sequential(_twice(before, out), nn.Dropout2d(drop_rate if level else 0))
             for level, (before, out) in enumerate(zip([in_chans, *widths], widths, strict=False))
