@@ -9,8 +9,8 @@ depends on it. With a share s of the labels an epoch has fewer steps, so all rec
 times their epochs. Scores are of the test split; those of the folds of a seed are averaged first.
 With --out, each row is added to a JSON file as soon as it is there, in place of an earlier one.
 
-With --tune, every recipe is trained with the same learning rates instead, for a third of the
-epochs, and scored on the validation split.
+With --tune, the learning rate of every recipe is first chosen among the same ones: by the error on
+the validation split, after a third of the epochs, with a share of the labels such as --tune 0.1.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from hnets.train.run import Loaded
 
 log = logging.getLogger(__name__)
 
-RATES = (0.001, 0.003, 0.01, 0.03)
+RATES = (0.001, 0.003, 0.01)
 KINDS = ("error", "loss", "auc", "f1")
 
 
@@ -69,7 +69,7 @@ def row_of(
         return None
     contents = [report(part, team) for part in by_fold]
     data = folds[0][0].recipe.data
-    shape = tuple(folds[0][0].data[data.train].images.shape[1:])
+    shape = tuple(folds[0][0].tasks[data.train].images.shape[1:])
     return {
         "recipe": name,
         "share": data.share,
@@ -123,21 +123,23 @@ def add(row: dict[str, Any], path: Path) -> None:
     write_json([*rows, row], path)
 
 
-def tune(name: str, recipe: Recipe, seeds: int, team: Team, loaded: Loaded) -> None:
-    """Print the validation errors of a recipe by learning rate."""
+def with_share(recipe: Recipe, share: float, **changes: Any) -> Recipe:
+    """The recipe with a share of the labels and as much longer, without validation."""
+    epochs = max(1, round(recipe.training.epochs / share**0.5))
+    part = {"data.share": share, "training.epochs": epochs, "data.val": ""}
+    return recipe.replace(part | changes)
+
+
+def tune(recipe: Recipe, share: float, team: Team, loaded: Loaded) -> dict[float, float]:
+    """The validation errors of a recipe by learning rate, of those that did not diverge."""
+    recipe = recipe.replace({"training.epochs": max(1, round(recipe.training.epochs / 3))})
     changes = {"data.train": "train", "data.test": "val", "data.transfer": ""}
-    epochs = max(1, round(recipe.training.epochs / 3))
-    runs = {
-        rate: seeds_of(
-            recipe.replace({**changes, "training.epochs": epochs, "optimiser.rate": rate}), seeds
-        )
+    runs = [
+        Run(with_share(recipe, share, **changes | {"optimiser.rate": rate}), recipe.training.seed)
         for rate in RATES
-    }
-    results, seconds = trained([run for part in runs.values() for run in part], team, loaded)
-    for rate, part in runs.items():
-        errors = [one.evaluate()["val"].error for one in results if one.run in part]
-        text = mean_and_spread(summarise(errors)) if errors else "diverged"
-        print(f"| {name} | {rate:g} | {text} | {seconds:.0f} |", flush=True)
+    ]
+    results, _ = trained(runs, team, loaded)
+    return {one.run.recipe.optimiser.rate: round(one.evaluate()["val"].error, 2) for one in results}
 
 
 def main() -> None:
@@ -149,22 +151,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--tune", type=float, metavar="SHARE")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     began, loaded = time.monotonic(), Loaded()
-    columns = ["recipe", "share", "images", "parameters", "multiplications", "scores"]
-    columns = ["recipe", "rate", "validation error, %"] if options.tune else columns
-    print(f"| {' | '.join([*columns, 'seconds per run'])} |\n{'|---' * (len(columns) + 1)}|")
+    columns = ["recipe", "share", "images", "parameters", "multiplications", "scores", "seconds"]
+    print(f"| {' | '.join(columns)} per run |\n{'|---' * len(columns)}|")
+    tuned = dict[str, dict[float, float]]()
     with joined() as team:
         for share, name in itertools.product(options.share, options.recipes):
             recipe = read_recipe(name, options.set)
-            epochs = round(recipe.training.epochs / share**0.5)
-            changes = {"data.share": share, "training.epochs": epochs, "data.val": ""}
-            recipe = recipe.replace(changes)
-            if options.tune:
-                tune(name, recipe, options.seeds, team, loaded)
-                continue
+            if options.tune and name not in tuned:
+                tuned[name] = tune(recipe, options.tune, team, loaded)
+                log.info("%s: validation errors by learning rate: %s", name, tuned[name])
+            if by_rate := tuned.get(name):
+                recipe = recipe.replace({"optimiser.rate": min(by_rate, key=by_rate.__getitem__)})
+            recipe = with_share(recipe, share)
             folds = [
                 seeds_of(recipe.replace({"data.fold": fold}), options.seeds)
                 for fold in range(options.folds)
@@ -172,7 +174,7 @@ def main() -> None:
             if row := row_of(name, folds, team, loaded):
                 print(line_of(row), flush=True)
                 if options.out:
-                    add(row, options.out)
+                    add(row | {"tuned": tuned.get(name)}, options.out)
     log.info("%.0f s", time.monotonic() - began)
 
 
