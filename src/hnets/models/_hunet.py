@@ -7,6 +7,8 @@ image (`hnets.functional.pyramid`), at every size.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -132,12 +134,9 @@ class HUNet(SegmentationNetwork):
         if encoder not in backbones():
             raise ValueError(f"encoder is one of {', '.join(backbones())}, got {encoder!r}")
         drop_rate = probability(drop_rate, "drop_rate")
-        features = create_model(
-            encoder,
-            features_only=True,
-            **{"in_chans": in_chans, "num_classes": 0, "orders": orders, "mirror": mirror},
-            **{"reduction": reduction} | ({} if width is None else {"fields": _doubling(width)}),
-        )
+        options: dict[str, Any] = {} if width is None else {"fields": _doubling(width)}
+        options |= {"in_chans": in_chans, "orders": orders, "mirror": mirror}
+        features = create_model(encoder, features_only=True, reduction=reduction, **options)
         assert isinstance(features, HResNetFeatures)
         sizes = dict(zip(features.feature_info.reduction(), features.streams, strict=True))
         streams = list(sizes.values())  # of each resolution, the last stage
