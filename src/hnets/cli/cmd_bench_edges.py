@@ -21,9 +21,7 @@ def bench_edges(
     split: Annotated[
         str, typer.Option(help="Part of BSDS500: train, val, train+val or test.")
     ] = "test",
-    thresholds: Annotated[
-        int, typer.Option(parser=whole(1, 999), metavar="1..999", help="How many thresholds.")
-    ] = 99,
+    thresholds: Annotated[int, whole(1, 999, "How many thresholds.")] = 99,
     nms: Annotated[
         str,
         typer.Option(
@@ -31,12 +29,7 @@ def bench_edges(
             "standard, two-pixels and unsmoothed."
         ),
     ] = "none,standard",
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole(1, 1024), metavar="1..1024", help="How many at once; default: all cores."
-        ),
-    ] = None,
+    jobs: Annotated[int | None, whole(1, 1024, "How many at once; default: all cores.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -29,9 +29,7 @@ def stability(
         Path | None,
         typer.Argument(help="Where patches are cut from; else an image of scikit-image."),
     ] = None,
-    kernel_size: Annotated[
-        int, typer.Option(parser=whole(5, 15), metavar="5..15", help="Pixels of the filters.")
-    ] = 5,
+    kernel_size: Annotated[int, whole(5, 15, "Pixels of the filters.")] = 5,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("stability.png"),
 ) -> None:
@@ -65,16 +63,9 @@ def filters(
 def features(
     image: Annotated[Path, typer.Argument(help="An image; of a digit for hnet_mnist.")],
     model: Annotated[str, typer.Option(help=_MODEL)] = "hnet_mnist",
-    layer: Annotated[
-        int, typer.Option(parser=whole(1, 999), metavar="N", help="Which layer, from 1.")
-    ] = 2,
-    stream: Annotated[
-        int | None,
-        typer.Option(parser=whole(-99, 99), metavar="M", help="One rotation order; else all."),
-    ] = None,
-    most: Annotated[
-        int, typer.Option(parser=whole(1, 64), metavar="1..64", help="How many maps to show.")
-    ] = 16,
+    layer: Annotated[int, whole(1, 999, "Which layer, from 1.", "N")] = 2,
+    stream: Annotated[int | None, whole(-99, 99, "One rotation order; else all.", "M")] = None,
+    most: Annotated[int, whole(1, 64, "How many maps to show.")] = 16,
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("features.png"),
 ) -> None:
     """Feature maps of an image: magnitude as colour, phase as arrows."""
@@ -109,9 +100,7 @@ def equivariance(
     in_streams: Annotated[
         str | None, typer.Option(help="Layout of the input, such as 3x0r; else as the model says.")
     ] = None,
-    size: Annotated[
-        int, typer.Option(parser=whole(16, 256), metavar="16..256", help="Of the test image.")
-    ] = 64,
+    size: Annotated[int, whole(16, 256, "Of the test image.")] = 64,
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("equivariance.png"),
 ) -> None:
     """How far every layer is from rotating with its input, and where that comes from."""

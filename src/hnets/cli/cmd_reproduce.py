@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hnets.cli.cmd_train import Changes
-from hnets.cli.command_line import Device, group, make_folder, whole
+from hnets.cli.command_line import Device, group, make_folder, parser, whole
 from hnets.errors import InputError
 from hnets.files import replacing
 
@@ -32,7 +32,7 @@ Page = Annotated[
     Path | None, typer.Option(help="Write the page of what ships too, such as docs/results.md.")
 ]
 Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
-Seeds = Annotated[int, typer.Option(parser=whole(1, 100), metavar="N", help="Runs per recipe.")]
+Seeds = Annotated[int, whole(1, 100, "Runs per recipe.", "N")]
 Out = Annotated[Path, typer.Option(help="Folder for what is written.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")]
 
@@ -140,9 +140,7 @@ def beyond(
 @reproduce.command()
 def table2(
     rows: Rows = "",
-    thresholds: Annotated[
-        int, typer.Option(parser=whole(1, 999), metavar="1..999", help="Of the benchmark.")
-    ] = 99,
+    thresholds: Annotated[int, whole(1, 999, "Of the benchmark.")] = 99,
     page: Page = None,
     train: Train = False,
     seeds: Seeds = 3,
@@ -225,7 +223,7 @@ def ablation(
     retraining.check("--sizes", sizes)
     _check_page(page)
     plot.check_matplotlib()
-    parse = whole(10, 12000)
+    parse = parser(10, 12000)
     try:
         chosen = tuple(parse(part.strip()) for part in sizes.split(",")) if sizes else study.SIZES
     except typer.BadParameter as error:

@@ -30,12 +30,7 @@ def search(
         str, typer.Argument(help="A .toml file with a search.space, or the name of a recipe.")
     ],
     trials: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole(1, 10**6),
-            metavar="N",
-            help="In all; the recipe's search.trials by default.",
-        ),
+        int | None, whole(1, 10**6, "In all; the recipe's search.trials by default.", "N")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; runs/search-RECIPE by default.")
@@ -51,18 +46,10 @@ def search(
     sampler: Annotated[
         Sampler, typer.Option(help="At random as in the paper, or learning from earlier trials.")
     ] = Sampler.random,
-    seeds: Annotated[
-        int,
-        typer.Option(parser=whole(1, 1000), metavar="N", help="Seeds of the final training."),
-    ] = 5,
-    seed: Annotated[
-        int, typer.Option(parser=whole(0, 10**9 - 1), metavar="S", help="Seed of the sampler.")
-    ] = 0,
+    seeds: Annotated[int, whole(1, 1000, "Seeds of the final training.", "N")] = 5,
+    seed: Annotated[int, whole(0, 10**9 - 1, "Seed of the sampler.", "S")] = 0,
     parallel: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole(1, 1000), metavar="K", help=f"Trials at once; {SIDE_BY_SIDE} on a GPU."
-        ),
+        int | None, whole(1, 1000, f"Trials at once; {SIDE_BY_SIDE} on a GPU.", "K")
     ] = None,
     device: Device = None,
 ) -> None:

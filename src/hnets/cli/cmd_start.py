@@ -21,17 +21,12 @@ EPOCH, READING = 4.5, 18.0
 
 @app.command()
 def quickstart(
-    out: Annotated[
-        Path, typer.Option(help="Folder for the figure and its numbers.")
-    ] = Path("quickstart-out"),
-    epochs: Annotated[
-        int,
-        typer.Option(
-            parser=whole(1, 1000), metavar="1..1000", help="Training epochs."
-        ),
-    ] = 24,
+    out: Annotated[Path, typer.Option(help="Folder for the figure and its numbers.")] = Path(
+        "quickstart-out"
+    ),
+    epochs: Annotated[int, whole(1, 1000, "Training epochs.")] = 24,
     seed: Seed = 1,
-) -> None:  # fmt: skip
+) -> None:
     """Train an H-Net and a plain CNN on upright digits, and test both on rotated ones."""
     import numpy as np
 
@@ -100,12 +95,7 @@ def turn(
         Path | None, typer.Argument(help="An image; by default one that comes with scikit-image.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("turn-out"),
-    size: Annotated[
-        int,
-        typer.Option(
-            parser=whole(64, 1024), metavar="64..1024", help="Side of the input in pixels."
-        ),
-    ] = 320,
+    size: Annotated[int, whole(64, 1024, "Side of the input in pixels.")] = 320,
     seed: Seed = 1,
 ) -> None:
     """Rotate an image, and see an untrained network's feature maps rotate with it."""
@@ -139,9 +129,7 @@ def turn(
 
 @app.command()
 def demo(
-    port: Annotated[
-        int, typer.Option(parser=whole(0, 65535), metavar="N", help="Port; 0 takes a free one.")
-    ] = 8765,
+    port: Annotated[int, whole(0, 65535, "Port; 0 takes a free one.", "N")] = 8765,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")
     ] = "127.0.0.1",

@@ -27,10 +27,7 @@ def train(
         str | None, typer.Argument(help="A .toml file, or the name of a recipe that ships.")
     ] = None,
     changes: Changes = None,
-    seeds: Annotated[
-        int,
-        typer.Option(parser=whole(1, 1000), metavar="N", help="Runs, each with its own seed."),
-    ] = 1,
+    seeds: Annotated[int, whole(1, 1000, "Runs, each with its own seed.", "N")] = 1,
     out: Annotated[
         Path | None, typer.Option(help="Folder for checkpoints, logs and the result.")
     ] = None,
@@ -86,8 +83,7 @@ def train(
             with engine.watching(runs, console, team.device.type == "cuda") as watch:
                 results = engine.train(runs, team, watch=watch)
         except KeyboardInterrupt:
-            go_on = f"to go on from the last checkpoint: hnets train --resume --out {folder}"
-            say(go_on)
+            say(f"to go on from the last checkpoint: hnets train --resume --out {folder}")
             raise
         report = engine.report(results, team, folder)
     for line in engine.error_lines(report):

@@ -76,7 +76,7 @@ def _stop(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def whole(low: int, high: int) -> Callable[[str | int], int]:
+def parser(low: int, high: int) -> Callable[[str | int], int]:
     """A parser of whole numbers that says which ones it takes."""
 
     def parse(value: str | int) -> int:  # some versions of typer parse the default too
@@ -88,9 +88,12 @@ def whole(low: int, high: int) -> Callable[[str | int], int]:
     return parse
 
 
-Seed = Annotated[
-    int, typer.Option(parser=whole(0, 10**9 - 1), metavar="N", help="Which random weights.")
-]
+def whole(low: int, high: int, text: str, metavar: str = "") -> Any:
+    """An option that takes a whole number; without another name, help shows the range."""
+    return typer.Option(parser=parser(low, high), metavar=metavar or f"{low}..{high}", help=text)
+
+
+Seed = Annotated[int, whole(0, 10**9 - 1, "Which random weights.", "N")]
 
 
 def sides(text: str) -> tuple[int, int]:
