@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,12 +34,12 @@ class LayerCost:
     multiplications: int
 
 
-class Tabular:
+class Tabular(ABC):
     """What prints as a table."""
 
+    @abstractmethod
     def table(self, width: int = 120) -> Table:
         """A rich table for a terminal of so many characters."""
-        raise NotImplementedError
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
         yield self.table(options.max_width)

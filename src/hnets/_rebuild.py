@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -21,8 +21,9 @@ from hnets import functional as F
 from hnets.basis import Rings, harmonic_basis
 from hnets.errors import InputError
 from hnets.nn import AngularNorm2d, FourierAct, HAvgPool2d, HConv2d, HDropout2d
-from hnets.nn._base import StreamModule, square
-from hnets.streams import Stream, Streams
+from hnets.nn._base import StreamModule, circle, square
+from hnets.nn.conv import all_kernels
+from hnets.streams import Streams
 
 _ACTS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish)
 _DROPOUTS = (nn.Dropout, nn.Dropout2d)
@@ -41,8 +42,6 @@ _ADD = (operator.add, operator.iadd, torch.add, "add", "add_")
 _CAT = (torch.cat, torch.concat, torch.concatenate)
 _MEAN = (torch.mean, "mean")
 _FLATTEN = (torch.flatten, "flatten", torch.reshape, "reshape", "view")
-_ALL: dict[str, Any] = {"phase": "free", "share": False, "conjugate": True}
-"""All equivariant kernels, which cost no more multiplications than fewer."""
 _ADVICE: dict[type, str] = {
     nn.ConvTranspose2d: "use nn.Upsample and a Conv2d",
     nn.LayerNorm: "use nn.BatchNorm2d",
@@ -130,6 +129,12 @@ class _Part(NamedTuple):
 
     make: partial[Any]
     suffix: str = ""
+
+
+def _part(
+    kind: Callable[..., nn.Module], *arguments: Any, suffix: str = "", **options: Any
+) -> _Part:
+    return _Part(partial(kind, *arguments, **options), suffix)
 
 
 @dataclass
@@ -242,21 +247,19 @@ class Walk:
         if isinstance(layer, _GLOBAL):
             return self._global(node, layer, x)
         if isinstance(layer, nn.Flatten):
-            mean = _Part(partial(nn.AdaptiveAvgPool2d, 1), "_mean")
-            return self._read_out(node, x, mean, _Part(partial(nn.Flatten)))
+            mean = _part(nn.AdaptiveAvgPool2d, 1, suffix="_mean")
+            return self._read_out(node, x, mean, _part(nn.Flatten))
         if isinstance(layer, nn.Upsample) and (times := _times(layer)):
             return x._replace(size=(x.size[0] * times, x.size[1] * times))
         if isinstance(layer, _DROPOUTS):
-            make = (
-                partial(nn.Dropout, layer.p) if x.real else partial(HDropout2d, x.streams, layer.p)
-            )
-            return self._replace(node, x, _Part(make))
+            part = _part(nn.Dropout, layer.p) if x.real else _part(HDropout2d, x.streams, layer.p)
+            return self._replace(node, x, part)
         if x.real and kind in (nn.BatchNorm2d, *_ACTS):
             return x
         if kind is nn.BatchNorm2d:
             act = self._next(node)
             if act is None or not isinstance(function := self._as_module(act), _ACTS):
-                return self._replace(node, x, _Part(partial(AngularNorm2d, x.streams)))
+                return self._replace(node, x, _part(AngularNorm2d, x.streams))
             self._absorbed.add(act)
             return self._activate(node, function, x, norm=True)
         if kind in _ACTS and layer is not None:
@@ -267,22 +270,21 @@ class Walk:
         """A call on numbers that no rotation changes: anything that takes as many as there are."""
         if node.target in (_FN.dropout, _FN.dropout2d):  # which of the two modes was fixed
             dropout: Any = self._as_module(node)
-            return self._replace(node, x, _Part(partial(nn.Dropout, dropout.p)))
+            return self._replace(node, x, _part(nn.Dropout, dropout.p))
         module = self._module(node)
         if isinstance(module, nn.Linear):
             features = x.features or module.in_features
             self.multiplications += features * module.out_features
             if x.features is not None:
-                bias = module.bias is not None
-                part = _Part(partial(nn.Linear, features, module.out_features, bias=bias))
-                self._replace(node, x, part)
+                ends, bias = (features, module.out_features), module.bias is not None
+                self._replace(node, x, _part(nn.Linear, *ends, bias=bias))
             return _Plain()
         if x.features is None:
             return x
         if type(module) is nn.BatchNorm1d:
-            return self._replace(node, x, _Part(partial(nn.BatchNorm1d, x.features)))
+            return self._replace(node, x, _part(nn.BatchNorm1d, x.features))
         if node.target in _FLATTEN:
-            return self._replace(node, x, _Part(partial(nn.Flatten)))
+            return self._replace(node, x, _part(nn.Flatten))
         free = (*_ACTS, *_DROPOUTS, nn.Identity, nn.Flatten)
         if isinstance(module, free) or node.target in (*_CALLS, "squeeze", torch.squeeze):
             return x
@@ -302,7 +304,7 @@ class Walk:
             raise self._error(
                 node, f"groups={conv.groups}, and it is 1 or the channels of input and output"
             )
-        parts, out = list[_Part](), self._circle(self.widths[conv.out_channels])
+        parts, out = list[_Part](), circle(self.widths[conv.out_channels], self.orders)
         if depthwise:
             out = x.streams
         elif node in self._last:
@@ -311,7 +313,7 @@ class Walk:
         if stride > 1:
             x = self._shrink(x, stride)
         if stride > 1 and not strided:
-            parts.append(_Part(partial(HAvgPool2d, stride), "_pool"))
+            parts.append(_part(HAvgPool2d, stride, suffix="_pool"))
         if node in self._last and size == 1 and not x.real:
             return self._mix(node, conv, x, *parts)
         kernel = self._kernel(size, stride if strided else 1) if size > 1 or x.real else 1
@@ -323,7 +325,7 @@ class Walk:
         if min(x.size) < 1:
             raise self._error(node, "its input is too small; give a larger input_shape")
         groups, fields = x.streams[0].multiplicity if depthwise else 1, out[0].multiplicity
-        make = partial(
+        main = _part(
             HConv2d,
             *(x.streams, out, kernel),
             stride=stride if strided else 1,
@@ -332,12 +334,12 @@ class Walk:
             groups=groups,
             rings=_rings(kernel),
             padding_mode=conv.padding_mode,
-            **({"mirror": True} if self.mirror else _ALL),
+            **all_kernels(self.mirror),
         )
-        parts.append(_Part(make))
+        parts.append(main)
         after = self._next(node)
         if conv.bias is not None and type(after and self._module(after)) is not nn.BatchNorm2d:
-            parts.append(_Part(partial(ZeroBias, out), "_bias"))
+            parts.append(_part(ZeroBias, out, suffix="_bias"))
         pairs = x.streams.channels * out.channels // groups
         if kernel == 1:
             joined = 2 * self.orders + 1 if self.mirror else 4 * self.orders + 1
@@ -349,16 +351,14 @@ class Walk:
         """The last convolution, of 1×1: of what no rotation changes."""
         fields, bias = x.streams.fields, conv.bias is not None
         self.multiplications += fields * conv.out_channels * math.prod(x.size)
-        mix = _Part(partial(nn.Conv2d, fields, conv.out_channels, 1, bias=bias))
-        read_out = _Part(partial(ReadOut, x.streams), "_read_out")
+        mix = _part(nn.Conv2d, fields, conv.out_channels, 1, bias=bias)
+        read_out = _part(ReadOut, x.streams, suffix="_read_out")
         y = x._replace(streams=Streams(f"{conv.out_channels}x0r"))
         return self._replace(node, y, *parts, read_out, mix)
 
     def _activate(self, node: fx.Node, act: nn.Module, x: _Map, norm: bool) -> _Map:
         function = torch.relu if type(act) is nn.ReLU else _out_of_place(act)
-        return self._replace(
-            node, x, _Part(partial(FourierAct, x.streams, act=function, norm=norm))
-        )
+        return self._replace(node, x, _part(FourierAct, x.streams, act=function, norm=norm))
 
     def _pool(self, node: fx.Node, pool: nn.MaxPool2d | nn.AvgPool2d, x: _Map) -> _Map:
         try:
@@ -367,10 +367,10 @@ class Walk:
         except ValueError:
             raise self._error(node, "give it one number for both sides") from None
         if stride > 1:
-            return self._replace(node, self._shrink(x, stride), _Part(partial(HAvgPool2d, stride)))
+            return self._replace(node, self._shrink(x, stride), _part(HAvgPool2d, stride))
         more = 2 * padding - size + 1
         y = x._replace(size=(x.size[0] + more, x.size[1] + more))
-        return self._replace(node, y, _Part(partial(nn.AvgPool2d, size, 1, padding)))
+        return self._replace(node, y, _part(nn.AvgPool2d, size, 1, padding))
 
     def _global(self, node: fx.Node, pool: Any, x: _Map) -> _Map | _Plain:
         """Pooling to a fixed size, most often one."""
@@ -378,19 +378,17 @@ class Walk:
         side: tuple[int, int] = size if isinstance(size, tuple) else (size, size)
         if side == (1, 1):
             flat = node.target in _MEAN and not _argument(node, 2, "keepdim", False)
-            then = [_Part(partial(nn.Flatten), "_flat")] if flat else []
+            then = [_part(nn.Flatten, suffix="_flat")] if flat else []
             kind = next(each for each in _GLOBAL if isinstance(pool, each))
-            return self._read_out(node, x, _Part(partial(kind, 1)), *then)
+            return self._read_out(node, x, _part(kind, 1), *then)
         if None in side or not isinstance(pool, nn.AdaptiveAvgPool2d):
             raise self._error(node, "use nn.AdaptiveAvgPool2d of a number")
-        return self._replace(
-            node, x._replace(size=side), _Part(partial(nn.AdaptiveAvgPool2d, side))
-        )
+        return self._replace(node, x._replace(size=side), _part(nn.AdaptiveAvgPool2d, side))
 
     def _read_out(self, node: fx.Node, x: _Map, *then: _Part) -> _Plain:
         if x.real:
             return self._replace(node, _Plain(), *then)
-        read_out = _Part(partial(ReadOut, x.streams), "_read_out")
+        read_out = _part(ReadOut, x.streams, suffix="_read_out")
         return self._replace(node, _Plain(x.streams.fields), read_out, *then)
 
     def _add(self, node: fx.Node) -> _Map:
@@ -408,16 +406,12 @@ class Walk:
             raise self._error(node, "maps of the same orders are concatenated, in dimension 1")
         own = [self._state[each] for each in _tensors(node)]
         fields = sum(each.streams[0].multiplicity for each in own if isinstance(each, _Map))
-        y = maps[0]._replace(streams=self._circle(fields))
-        return self._replace(node, y, _Part(partial(Concatenation, self.orders)))
+        y = maps[0]._replace(streams=circle(fields, self.orders))
+        return self._replace(node, y, _part(Concatenation, self.orders))
 
     def _shrink(self, x: _Map, stride: int) -> _Map:
         self.exact &= not any(side % stride for side in x.size)
         return x._replace(size=(x.size[0] // stride, x.size[1] // stride))
-
-    def _circle(self, width: int) -> Streams:
-        others = (Stream(order, width) for order in range(1, self.orders + 1))
-        return Streams((Stream(0, width, real=True), *others))
 
     def _kernel(self, size: int, stride: int) -> int:
         """The smallest kernel from a size up that carries all orders; even for an even stride."""

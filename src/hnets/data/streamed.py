@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils import data as torch_data
 
 from hnets.data.cache import PixelCache
 from hnets.data.dataset import Dataset, Examples, sha256
@@ -44,7 +44,7 @@ def default_workers() -> int:
     return max(1, min(WORKERS, cores() // trainings - 1))
 
 
-class Files:
+class Files(torch_data.Dataset[_Batch]):
     """The images of a listing, brought to one form: from the cache, or decoded and put there."""
 
     def __init__(self, listing: Listing, split: str, size: int, channels: int) -> None:
@@ -91,7 +91,7 @@ class Files:
         yield from np.roll(alike, -start)[:_TRIES].tolist()
 
 
-class _Checksums:
+class _Checksums(torch_data.Dataset[_Batch]):
     """The SHA-256 of images, which are decoded for it; zeros for those that cannot be read."""
 
     def __init__(self, files: Files) -> None:
@@ -212,8 +212,8 @@ class Streamed(Examples):
         workers = self.workers or default_workers()
         ahead = max(1, min(AHEAD * workers, room // size))  # batches are handed on in shared memory
         workers = min(workers, ahead, len(orders) if isinstance(orders, list) else ahead)
-        loader: DataLoader[_Batch] = DataLoader(
-            source,  # type: ignore[arg-type]  # it needs __getitem__ only
+        loader: torch_data.DataLoader[_Batch] = torch_data.DataLoader(
+            source,
             sampler=orders,  # lists of rows: each is a batch
             batch_size=None,
             num_workers=workers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from hnets.models._weights import remember_options
 from hnets.nn._base import whole
 
 
-class Classifier(nn.Module):
+class Classifier(nn.Module, ABC):
     """A network of features and a head, whose last layer can be replaced or left out.
 
     Args:
@@ -28,24 +29,24 @@ class Classifier(nn.Module):
         self.in_chans = whole(in_chans, "in_chans")
         self.num_classes = whole(num_classes, "num_classes", least=0)
 
+    @abstractmethod
     def forward_features(self, x: Tensor) -> Tensor:
         """The last maps of images ``(batch, in_chans, height, width)``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
         """Logits ``(batch, num_classes)`` of those maps, or the features that they are made of."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
         return self.forward_head(self.forward_features(x))
 
+    @abstractmethod
     def get_classifier(self) -> nn.Module:
         """The last layer."""
-        raise NotImplementedError
 
-    def _set_classifier(self, layer: nn.Module) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _set_classifier(self, layer: nn.Module) -> None: ...
 
     def reset_classifier(self, num_classes: int) -> None:
         """Replace the last layer by a new one for other classes; 0 leaves it out.

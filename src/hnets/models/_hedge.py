@@ -19,6 +19,7 @@ from hnets import nn as hnn
 from hnets.models._hdsn import EdgeNetwork
 from hnets.models._registry import register
 from hnets.nn._base import circle, flag, number, probability
+from hnets.nn.conv import all_kernels
 from hnets.streams import Streams
 
 ORDERS = 2
@@ -192,14 +193,8 @@ class DecoderLevel(nn.Module):
 
 def harmonic_conv(into: Streams, out: Streams, kernel_size: int, mirror: bool) -> hnn.HConv2d:
     """A convolution of independent filters that keeps the size of the maps."""
-    return hnn.HConv2d(
-        *(into, out, kernel_size),
-        padding="same",
-        rings="gaussian",
-        phase="none" if mirror else "free",
-        share=False,
-        conjugate=True,
-    )
+    kernels = all_kernels(mirror)
+    return hnn.HConv2d(into, out, kernel_size, padding="same", rings="gaussian", **kernels)
 
 
 def _layer(into: Streams, out: Streams, kernel_size: int, mirror: bool) -> nn.Sequential:

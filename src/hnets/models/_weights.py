@@ -221,7 +221,8 @@ def fine_tune(model: nn.Module, weights: Weights) -> list[str]:
 
     These are the values of a classifier of another number of classes. All others have to fit.
     """
-    config: ModelConfig = model.config  # type: ignore[assignment]  # every network of ours has one
+    config = model.config
+    assert isinstance(config, ModelConfig)
     old, new = (each.options.get("num_classes") for each in (weights.config, config))
     own, anew = model.state_dict(), dict[str, Tensor]()
     for key, value in weights.state.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from hnets import functional as F
 from hnets.basis import Rings
 from hnets.nn._base import StreamModule, flag, is_circle, whole
 from hnets.nn.angular import FourierAct
-from hnets.nn.conv import HConv2d
+from hnets.nn.conv import HConv2d, all_kernels
 from hnets.nn.norm import HBatchNorm2d
 from hnets.nn.resample import HAvgPool2d
 from hnets.streams import Streams, StreamsLike
@@ -67,7 +68,7 @@ class SqueezeExcite(StreamModule):
         return F.gate(x, gates[:, :, None, None], self.in_streams)
 
 
-class _Block(StreamModule):
+class _Block(StreamModule, ABC):
     """``skip(x) + body(x)``, both after a mean over stride×stride pixels."""
 
     def __init__(
@@ -90,9 +91,7 @@ class _Block(StreamModule):
         self.pool = HAvgPool2d(stride) if stride > 1 else None
         if rings is None:
             rings = "gaussian" if whole(kernel_size, "kernel_size") > 3 else "exact"
-        # All equivariant kernels, which cost no more multiplications than fewer.
-        all_kernels: dict[str, Any] = {"phase": "free", "share": False, "conjugate": True}
-        kinds = {"mirror": True} if flag(mirror, "mirror") else all_kernels
+        kinds = all_kernels(flag(mirror, "mirror"))
         like: dict[str, Any] = {"device": device, "dtype": dtype}
         mix: Make = partial(HConv2d, kernel_size=1, **kinds, **like)
         options = {"padding": "same", "rings": rings} | kinds | like | options
@@ -112,9 +111,9 @@ class _Block(StreamModule):
         self.body = nn.Sequential(*layers, last)
         self.reset_parameters()
 
+    @abstractmethod
     def _layers(self, conv: Make, mix: Make, like: dict[str, Any]) -> list[Any]:
         """The body: layers made by these functions of input and output streams."""
-        raise NotImplementedError
 
     @property
     def mirror(self) -> bool:

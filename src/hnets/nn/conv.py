@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,11 @@ from hnets.nn._base import flag, floating, pair, square, whole, width
 from hnets.nn.kernel import Combine, HarmonicFilters
 from hnets.plan import KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
+
+
+def all_kernels(mirror: bool) -> dict[str, Any]:
+    """The options of `HConv2d` for all equivariant kernels: they cost as much as fewer."""
+    return {"mirror": True} if mirror else {"phase": "free", "share": False, "conjugate": True}
 
 
 class HConv2d(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Self
 
@@ -13,7 +14,7 @@ from hnets.nn._base import StreamModule, flag, highest_order, number
 from hnets.streams import StreamsLike
 
 
-class _BatchNorm(StreamModule):
+class _BatchNorm(StreamModule, ABC):
     running_mean: Tensor
     running_var: Tensor
 
@@ -36,8 +37,8 @@ class _BatchNorm(StreamModule):
         self.register_buffer("running_var", empty.clone())
         self.reset_parameters()
 
-    def _fields(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def _fields(self) -> int: ...
 
     def reset_parameters(self) -> None:
         """Set weights to 1, biases to 0, and forget the statistics."""

@@ -147,14 +147,8 @@ class EdgeDetection:
         self, model: nn.Module, images: Tensor, rows: Tensor, changes: Tensor | None
     ) -> Tensor:
         """The sum of the losses of the photographs in some rows."""
-        images = values(images)
         labels = self.labels.index_select(0, rows).float()
-        if changes is not None:
-            own = changes.index_select(0, rows)
-            # Beyond its border a photograph goes on as its mirror image, and so do its edges.
-            images = move(images, own, "bicubic", "reflection").clamp(0, 1)
-            images = tone(images, own)
-            labels = move(labels, own, "bilinear", "reflection")
+        images, labels = _changed(values(images), labels, rows, changes)
         logits = edge_network(model).logits(images).float()
         return edge_loss(logits, labels, self.rules).sum()
 
@@ -210,15 +204,9 @@ class Segmentation:
         self, model: nn.Module, images: Tensor, rows: Tensor, changes: Tensor | None
     ) -> Tensor:
         """The sum of the losses of the images in some rows."""
-        images = values(images)
         labels = self.labels.index_select(0, rows)
         planes = torch.stack([labels == 1, labels != OUTSIDE], 1).float()
-        if changes is not None:
-            own = changes.index_select(0, rows)
-            # Beyond its border an image goes on as its mirror image, and so do its labels.
-            images = move(images, own, "bicubic", "reflection").clamp(0, 1)
-            images = tone(images, own)
-            planes = move(planes, own, "bilinear", "reflection")
+        images, planes = _changed(values(images), planes, rows, changes)
         return segmentation_loss(model(images).float(), planes, self.dice).sum()
 
     def inputs(self) -> Iterator[Tensor]:
@@ -309,6 +297,18 @@ def errors(
     team.add([wrong, loss])
     model.train(before)
     return Errors(100 * float(wrong) / len(labels), float(loss) / len(labels))
+
+
+def _changed(
+    images: Tensor, planes: Tensor, rows: Tensor, changes: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Images and what is taught at their pixels, after the changes of their rows."""
+    if changes is None:
+        return images, planes
+    own = changes.index_select(0, rows)
+    # Beyond its border an image goes on as its mirror image, and so do its labels.
+    images = tone(move(images, own, "bicubic", "reflection").clamp(0, 1), own)
+    return images, move(planes, own, "bilinear", "reflection")
 
 
 def _portion(images: Tensor | Streamed) -> int:

@@ -12,6 +12,7 @@ from torch import Tensor
 from hnets.functional._autograd import Depthwise
 from hnets.functional._dispatch import backend, needs_reference
 from hnets.functional.grouped import reference
+from hnets.functional.grouped.reference import Pair
 from hnets.streams import Streams
 
 
@@ -19,10 +20,10 @@ def grouped_conv2d(
     x: Tensor,
     kernel: Tensor,
     groups: int,
-    parts: tuple[int, int],
-    stride: tuple[int, int] = (1, 1),
-    padding: tuple[int, int] = (0, 0),
-    dilation: tuple[int, int] = (1, 1),
+    parts: Pair,
+    stride: Pair = (1, 1),
+    padding: Pair = (0, 0),
+    dilation: Pair = (1, 1),
 ) -> Tensor:
     """Join the j-th share of the fields of every input part with that of every output part.
 
@@ -30,31 +31,22 @@ def grouped_conv2d(
     fields, input parts · fields / groups, k, k)``, both part after part; ``parts`` are the numbers
     of input and output parts.
     """
-    if _is_fast(x, kernel, groups, parts, stride, padding, dilation):
+    geometry = (stride, padding, dilation)
+    if _is_fast(x, kernel, groups, parts, *geometry):
         if torch.is_autocast_enabled(x.device.type):  # the kernel is rounded where it is read
             x = x.to(torch.get_autocast_dtype(x.device.type))
         if torch.is_grad_enabled() and (x.requires_grad or kernel.requires_grad):
             return Depthwise.apply(x, kernel, padding[0], _depthwise)
         return backend("grouped", x).forward(x, kernel, padding[0])
-    return reference.grouped_conv2d(x, kernel, groups, parts, stride, padding, dilation)
+    return reference.grouped_conv2d(x, kernel, groups, parts, *geometry)
 
 
-def _is_fast(
-    x: Tensor,
-    kernel: Tensor,
-    groups: int,
-    parts: tuple[int, int],
-    stride: tuple[int, int],
-    padding: tuple[int, int],
-    dilation: tuple[int, int],
-) -> bool:
+def _is_fast(x: Tensor, kernel: Tensor, groups: int, parts: Pair, *geometry: Pair) -> bool:
     """Whether a fast form takes these arguments: depthwise, dense, with the same margin around."""
-    depthwise = (len(kernel), kernel.shape[1]) == (parts[1] * groups, parts[0])
-    margin, size = padding[0], kernel.shape[3]
+    margin, size = geometry[1][0], kernel.shape[3]
     return (
-        depthwise
-        and stride == dilation == (1, 1)
-        and padding == (margin, margin)
+        (len(kernel), kernel.shape[1]) == (parts[1] * groups, parts[0])
+        and geometry == ((1, 1), (margin, margin), (1, 1))
         and margin < size <= min(x.shape[2:]) + 2 * margin
         and max(parts) * groups * x.shape[2] * x.shape[3] < 2**31
         and not needs_reference(x)
@@ -84,9 +76,9 @@ def stream_conv2d(
     kernel: Tensor,
     groups: int,
     streams: tuple[Streams, Streams],
-    stride: tuple[int, int] = (1, 1),
-    padding: tuple[int, int] = (0, 0),
-    dilation: tuple[int, int] = (1, 1),
+    stride: Pair = (1, 1),
+    padding: Pair = (0, 0),
+    dilation: Pair = (1, 1),
 ) -> Tensor:
     """`grouped_conv2d` between streams of any multiplicities that ``groups`` divides."""
     into, out = streams

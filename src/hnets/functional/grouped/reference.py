@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch.nn.functional as F
 from torch import Tensor
 
+Pair: TypeAlias = tuple[int, int]
 
-def grouped_conv2d(
-    x: Tensor,
-    kernel: Tensor,
-    groups: int,
-    parts: tuple[int, int],
-    stride: tuple[int, int],
-    padding: tuple[int, int],
-    dilation: tuple[int, int],
-) -> Tensor:
-    """Groups to the front, torch's grouped convolution, and groups back behind the parts."""
-    y = F.conv2d(
-        regrouped(x, 1, parts[0], groups),
-        regrouped(kernel, 0, parts[1], groups),
-        None,
-        stride,
-        padding,
-        dilation,
-        groups,
-    )
-    return regrouped(y, 1, groups, parts[1])
+
+def grouped_conv2d(x: Tensor, kernel: Tensor, groups: int, parts: Pair, *geometry: Pair) -> Tensor:
+    """Groups to the front, torch's grouped convolution, and groups back behind the parts.
+
+    The geometry is stride, padding and dilation.
+    """
+    x, kernel = regrouped(x, 1, parts[0], groups), regrouped(kernel, 0, parts[1], groups)
+    return regrouped(F.conv2d(x, kernel, None, *geometry, groups), 1, groups, parts[1])
 
 
 def regrouped(x: Tensor, dim: int, outer: int, inner: int) -> Tensor:
