@@ -16,7 +16,9 @@ def grouped_conv2d(x: Tensor, kernel: Tensor, groups: int, parts: Pair, *geometr
     The geometry is stride, padding and dilation.
     """
     x, kernel = regrouped(x, 1, parts[0], groups), regrouped(kernel, 0, parts[1], groups)
-    return regrouped(F.conv2d(x, kernel, None, *geometry, groups), 1, groups, parts[1])
+    stride, padding, dilation = geometry
+    y = F.conv2d(x, kernel, None, stride, padding, dilation, groups)
+    return regrouped(y, 1, groups, parts[1])
 
 
 def regrouped(x: Tensor, dim: int, outer: int, inner: int) -> Tensor:
