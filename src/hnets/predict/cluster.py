@@ -89,17 +89,17 @@ def edges_on_ray(
         raise MissingExtra("clusters", "Ray", "cluster") from None
     start, end = Place.of(source), Place.of(target)
     start, names = _images(start)
+    outputs = {start.at(name): output for name, output in names.items()}
     existing = set(end.files(empty=False)) if skip_existing or parquet else set[str]()
     if parquet:
-        present = _in_parquet(end, existing, kinds, skip_existing)
-        present &= {_path(start, name) for name in names}
+        present = _in_parquet(end, existing, kinds, skip_existing) & outputs.keys()
     else:
         present = {
-            _path(start, name)
-            for name, output in names.items()
+            path
+            for path, output in outputs.items()
             if existing.issuperset(f"{output}{KINDS[kind]}" for kind in kinds)
         }
-    todo = {_path(start, name) for name in names} - present
+    todo = outputs.keys() - present
     with end.errors("written"):  # before any work is done for it
         end.write(REPORT, _report([]))
     errors, done, began = dict[str, str](), set[str](), time.monotonic()
@@ -119,16 +119,11 @@ def edges_on_ray(
     errors |= dict.fromkeys(todo - done, "the workers that had it died; start the job again")
     with end.errors("written"):
         end.write(REPORT, _report(sorted(errors.items())))
-    seconds = time.monotonic() - began
-    report = f"{end.url}/{REPORT}"
-    return Outcome(len(todo) - len(errors), len(errors), len(present), seconds, report)
+    seconds, written = time.monotonic() - began, len(todo) - len(errors)
+    return Outcome(written, len(errors), len(present), seconds, end.at(REPORT))
 
 
 # Files --------------------------------------------------------------------------------------------
-
-
-def _path(folder: Place, name: str) -> str:
-    return f"{folder.url}/{name}"
 
 
 def _images(place: Place) -> tuple[Place, dict[str, str]]:
@@ -167,10 +162,10 @@ def _in_parquet(target: Place, files: Iterable[str], kinds: Sequence[str], go_on
             file = pyarrow.parquet.ParquetFile(io.BytesIO(target.read(name)))
             missing = {"path", *kinds}.difference(file.schema_arrow.names)
         except (OSError, ValueError) as error:
-            raise InputError(f"{_path(target, name)} cannot be read ({reason(error)})") from None
+            raise InputError(f"{target.at(name)} cannot be read ({reason(error)})") from None
         if missing:
             raise InputError(
-                f"{_path(target, name)} has no column {', '.join(sorted(missing))}; give the "
+                f"{target.at(name)} has no column {', '.join(sorted(missing))}; give the "
                 "options that it was written with, or name another folder"
             )
         rows: list[str] = file.read(columns=["path"])["path"].to_pylist()
@@ -189,14 +184,10 @@ def _blocks(folder: Place, names: dict[str, str], todo: set[str], rows: int) -> 
 
     listed = list(names)
     for first in range(0, len(listed), rows):
-        block = [name for name in listed[first : first + rows] if _path(folder, name) in todo]
+        block = [name for name in listed[first : first + rows] if folder.at(name) in todo]
         if block:
-            columns = {
-                "path": [_path(folder, name) for name in block],
-                "name": block,
-                "output": [names[name] for name in block],
-            }
-            yield pa.table(columns)
+            rest = {"name": block, "output": [names[name] for name in block]}
+            yield pa.table({"path": list(map(folder.at, block)), **rest})
 
 
 def _report(errors: Iterable[tuple[str, str]]) -> bytes:
@@ -320,30 +311,21 @@ def _stages(
     options = {"kinds": kinds, "scales": scales, "threads": crew.threads}
     options["device"] = "cuda" if crew.gpus else "cpu"
     ledger = ray.remote(num_cpus=0)(_Ledger).remote()
-    return (
-        dataset.map_batches(
-            _read,
-            fn_kwargs={"folder": start},
-            batch_format="pyarrow",
-            compute=ray.data.TaskPoolStrategy(size=crew.readers),
-            num_cpus=_SHARE,
-        )
-        .map_batches(
-            _Worker,
-            fn_constructor_kwargs={"ledger": ledger, "options": options},
-            batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=crew.number),
-            num_cpus=crew.cpus,
-            num_gpus=crew.gpus or None,
-        )
-        .map_batches(
-            _write,
-            fn_kwargs={"folder": end, "kinds": kinds, "parquet": parquet},
-            batch_format="pyarrow",
-            compute=ray.data.TaskPoolStrategy(size=crew.readers),
-            num_cpus=_SHARE,
-        )
-    )
+    tasks = {"compute": ray.data.TaskPoolStrategy(size=crew.readers), "num_cpus": _SHARE}
+    actors = {
+        "compute": ray.data.ActorPoolStrategy(size=crew.number),
+        "num_cpus": crew.cpus,
+        "num_gpus": crew.gpus or None,
+        "fn_constructor_kwargs": {"ledger": ledger, "options": options},
+    }
+    written = {"folder": end, "kinds": kinds, "parquet": parquet}
+    for step, how in (
+        (_read, {**tasks, "fn_kwargs": {"folder": start}}),
+        (_Worker, actors),
+        (_write, {**tasks, "fn_kwargs": written}),
+    ):
+        dataset = dataset.map_batches(step, batch_format="pyarrow", **how)
+    return dataset
 
 
 def _results(dataset: Any, crew: _Crew) -> Iterator[tuple[str, str]]:
@@ -394,7 +376,7 @@ def _read(table: Any, folder: Place) -> Any:
             return folder.read(name), None
         except OSError as error:
             message = error.strerror or reason(error)
-            return None, f"{_path(folder, name)} cannot be read ({message})"
+            return None, f"{folder.at(name)} cannot be read ({message})"
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         contents, errors = zip(*pool.map(content, table["name"].to_pylist()), strict=True)
@@ -459,9 +441,8 @@ class _Worker:
         try:
             return self.work(table.to_pydict())
         except Exception as error:  # such as memory that does not suffice
-            return self._failed(
-                table, f"its batch failed ({type(error).__name__}: {reason(error)})"
-            )
+            message = f"its batch failed ({type(error).__name__}: {reason(error)})"
+            return self._failed(table, message)
 
     def _failed(self, table: Any, message: str) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = table.to_pydict()
@@ -509,6 +490,6 @@ def _put(folder: Place, name: str, content: bytes) -> tuple[str, bool]:
     try:
         folder.write(name, content)
     except OSError as error:
-        message = f"{_path(folder, name)} cannot be written ({error.strerror or reason(error)})"
+        message = f"{folder.at(name)} cannot be written ({error.strerror or reason(error)})"
         return message, error.errno in FOR_ALL
     return "", False

@@ -58,6 +58,10 @@ class Place(NamedTuple):
             raise InputError(f"cannot use {text} ({reason(error)})") from None
         return cls(filesystem, path.rstrip("/"), text.split("?")[0].rstrip("/"))
 
+    def at(self, name: str) -> str:
+        """The URL of a file in the folder."""
+        return f"{self.url}/{name}"
+
     def files(self, empty: bool = True) -> list[str]:
         """The files in a folder and those below it, by their names relative to it, in order.
 
