@@ -57,8 +57,8 @@ def digits(
     """
     from hnets.predict.batch import find_images
 
-    found, errors = find_images(images)
-    paths = list(found)
+    folders, errors = find_images(images)
+    paths = list(folders)
     if paths and figure is not False:
         figure_file(out or FIGURE)
     for error in errors:

@@ -91,50 +91,43 @@ class _Retraining:
             console.print(f"Trained with {names}, and not by the recipes as they ship.")
 
 
-@reproduce.command()
-def table1(
-    rows: Rows = "",
-    page: Page = None,
-    train: Train = False,
-    seeds: Seeds = 5,
-    changes: Changes = None,
-    out: Out = Path("runs/table1"),
-    resume: Resume = False,
-    device: Device = None,
-) -> None:
+def _error_table(name: str, text: str) -> None:
+    """Add the command of a table of errors on rotated MNIST."""
+
+    @reproduce.command(name, help=text)
+    def show(
+        rows: Rows = "",
+        page: Page = None,
+        train: Train = False,
+        seeds: Seeds = 5,
+        changes: Changes = None,
+        out: Out = Path("runs", name),
+        resume: Resume = False,
+        device: Device = None,
+    ) -> None:
+        from hnets.studies import tables
+        from hnets.studies.retrain import train_recipes
+
+        retraining = _Retraining(train, seeds, changes, out, resume, device)
+        _show(getattr(tables, name.upper()), rows, page, train_recipes, retraining)
+
+
+_error_table(
+    "table1",
     """Table 1: test errors on rotated MNIST, beside the published ones.
 
     With --train every row is trained again: minutes on a GPU, where all rows train side by side,
     and days on a CPU; --rows and --set training.epochs=5 make it shorter.
-    """
-    from hnets.studies.retrain import train_recipes
-    from hnets.studies.tables import TABLE1
-
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
-    _show(TABLE1, rows, page, train_recipes, retraining)
-
-
-@reproduce.command()
-def beyond(
-    rows: Rows = "",
-    page: Page = None,
-    train: Train = False,
-    seeds: Seeds = 5,
-    changes: Changes = None,
-    out: Out = Path("runs/beyond"),
-    resume: Resume = False,
-    device: Device = None,
-) -> None:
+    """,
+)
+_error_table(
+    "beyond",
     """Past the paper: networks whose nonlinearities mix orders, beside the best published.
 
     With --train every row is trained again: minutes per seed on a GPU. On a CPU take the
     smallest, --rows rotmnist-r-fourier-tiny, and fewer epochs.
-    """
-    from hnets.studies.retrain import train_recipes
-    from hnets.studies.tables import BEYOND
-
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
-    _show(BEYOND, rows, page, train_recipes, retraining)
+    """,
+)
 
 
 @reproduce.command()

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hnets.predict.batch import EdgeWorker
-    from hnets.predict.digit_classifier import (
-        DigitClassifier,
-        DigitPrediction,
-        RotatedPredictions,
-    )
+    from hnets.predict.digit_classifier import DigitClassifier, DigitPrediction, RotatedPredictions
     from hnets.predict.edge_detector import EdgeDetector, OrientedEdges, suppress_edges
     from hnets.predict.ink import as_digit
 
