@@ -251,7 +251,8 @@ def test_grouped_and_1x1_layers_agree_with_the_cpu(
     memory_format: torch.memory_format,
     dtype: torch.dtype,
 ) -> None:
-    layer = hnn.HConv2d(streams, streams, size, **options).double()
+    # Weights are rounded once, then compared: phases answer to small changes of what cancels.
+    layer = hnn.HConv2d(streams, streams, size, **options, dtype=dtype).double()
     twin = hnn.HConv2d(streams, streams, size, **options, dtype=dtype, device="cuda")
     twin.load_state_dict(layer.state_dict())
     x = torch.randn(3, layer.in_streams.channels, 17, 12).to(dtype)
@@ -262,7 +263,7 @@ def test_grouped_and_1x1_layers_agree_with_the_cpu(
     y.backward(grad.double())
     gpu_y.backward(grad.cuda())
     assert gpu_y.dtype == dtype
-    bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
+    bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 1e-2}[dtype]
     values = zip((gpu_x, *twin.parameters()), (x, *layer.parameters()), strict=True)
     for got, expected in [(gpu_y, y), *((a.grad, b.grad) for a, b in values)]:
         assert got is not None

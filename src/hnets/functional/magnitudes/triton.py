@@ -93,7 +93,7 @@ def _gradients(
     if sums:
         partial = x.new_empty(grid[0], 2, streams.fields, dtype=torch.float64)
     factors = (shift if scale is None else scale, shift)
-    tensors = (x, grad, grad_x, *factors, *(extra or factors), partial, table)
+    tensors = (x, grad, grad_x, *factors, *(factors if extra is None else extra), partial, table)
     flags = (scale is not None, sums, input_too, extra is not None)
     run(_backward, grid, tensors, *values, *flags)
     return grad_x, partial
