@@ -3,6 +3,7 @@
     HNETS_DATA=… python benchmarks/sets.py plankton-resnet18 plankton-hresnet18 --share 1 0.1 0.01
     HNETS_DATA=… python benchmarks/sets.py mirabest-resnet18 --folds 10 --seeds 5
     HNETS_DATA=… python benchmarks/sets.py drive-hunet drive-unet
+    HNETS_DATA=… python benchmarks/sets.py benchmarks/rotmnist-r-e2cnn.toml rotmnist-r-fourier-base
 
 The folds and seeds of a recipe are trained side by side on a GPU, without validation, since nothing
 depends on it. With a share s of the labels an epoch has fewer steps, so all recipes train for 1/√s
@@ -23,7 +24,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import peers
+
 import hnets
+from hnets.models._registry import register
 from hnets.train import (
     Diverged,
     Recipe,
@@ -154,6 +158,7 @@ def main() -> None:
     parser.add_argument("--tune", type=float, metavar="SHARE")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    register("e2cnn_digits", peers.e2cnn_digits)
     began, loaded = time.monotonic(), Loaded()
     columns = ["recipe", "share", "images", "parameters", "multiplications", "scores", "seconds"]
     print(f"| {' | '.join(columns)} per run |\n{'|---' * len(columns)}|")
@@ -171,7 +176,7 @@ def main() -> None:
                 seeds_of(recipe.replace({"data.fold": fold}), options.seeds)
                 for fold in range(options.folds)
             ]
-            if row := row_of(name, folds, team, loaded):
+            if row := row_of(Path(name).stem, folds, team, loaded):
                 print(line_of(row), flush=True)
                 if options.out:
                     add(row | {"tuned": tuned.get(name)}, options.out)
