@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from skimage.data import coffee
 from timing import interleaved
 
 from hnets.data.image_file import read_image
@@ -38,11 +37,16 @@ def main() -> None:
     parser.add_argument(
         "--threads", type=int, help="that read and write; by default as the command"
     )
+    parser.add_argument("--model", help="name or weights of the network; as the command's default")
+    parser.add_argument("--photo", type=Path, help="crops of this one; else scikit-image's coffee")
     parser.add_argument("--kinds", default="edges", help="what is written, as edges,thin,npz")
     args = parser.parse_args()
-    worker = EdgeWorker(args.kinds.split(","), device=args.device, threads=args.threads)
+    network_option = {"weights": args.model} if args.model else {}
+    worker = EdgeWorker(
+        args.kinds.split(","), device=args.device, threads=args.threads, **network_option
+    )
     with tempfile.TemporaryDirectory() as folder:
-        paths = photographs(Path(folder, "in"), args.images)
+        paths = photographs(Path(folder, "in"), args.images, args.photo)
         names = [Path(folder, "out", path.stem) for path in paths]
         arrays = [np.asarray(read_image(path)) for path in paths]
         step = worker.detector.at_once((HEIGHT, WIDTH))
@@ -84,9 +88,15 @@ def main() -> None:
     print(f"one by one takes {faster.median:.3g} times as long as hnets edges")
 
 
-def photographs(folder: Path, number: int) -> list[Path]:
+def photographs(folder: Path, number: int, original: Path | None) -> list[Path]:
     """Crops of a photograph, each another one."""
-    photo, random = coffee(), np.random.default_rng(0)
+    if original is None:
+        from skimage.data import coffee
+
+        photo = coffee()
+    else:
+        photo = np.asarray(read_image(original))
+    random = np.random.default_rng(0)
     folder.mkdir(parents=True)
     paths = [folder / f"{k:05}.jpg" for k in range(number)]
     for path in paths:

@@ -1,7 +1,8 @@
-"""The edges of a 481×321 image on CPU: the H-DSN against a plain network, HED and our detectors.
+"""The edges of 481×321 images: the H-DSN against a plain network, HED and our detectors.
 
-    python benchmarks/edges.py                 # on all cores
-    python benchmarks/edges.py --threads 1     # steadier beside other work
+    python benchmarks/edges.py                                     # an image, on all cores
+    python benchmarks/edges.py --threads 1                         # steadier beside other work
+    python benchmarks/edges.py --device cuda --batch 32 --bf16     # and images per second
 
 The plain network has the H-DSN's five stages, with as many real channels and so the same
 multiplications, ReLU, and batch norm folded into the convolutions. It is timed in two forms: as one
@@ -17,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
-from timing import Step, interleaved
+from timing import Precision, Step, interleaved
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, conv2d, interpolate
 from torch.nn.utils.fusion import fuse_conv_bn_eval
@@ -59,6 +60,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--threads", type=int, help="CPU threads; torch's own choice by default")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, default=1, help="images at once")
+    parser.add_argument("--bf16", action="store_true", help="under bf16 autocast")
     parser.add_argument("--rounds", type=int, default=25, help="interleaved rounds")
     parser.add_argument("--min-time", type=float, default=0.3, help="seconds a sample lasts")
     parser.add_argument("--json", type=Path, help="also write medians and ratios to this file")
@@ -75,10 +79,18 @@ def main() -> None:
         "HED, low": _folded(hnets.models.hed_low()),
         **{name: hnets.freeze(hnets.create_model(name)) for name in HEDGES},
     }
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} CPU threads")
-    steps = {name: _inference(net) for name, net in networks.items()}
-    times = interleaved(steps, args.rounds, args.min_time)
-    print(f"\nAn image of {WIDTH}x{HEIGHT}\n{times.table(to='plain')}")
+    print(f"torch {torch.__version__}, {args.device}, {torch.get_num_threads()} CPU threads")
+    shape = (args.batch, 3, HEIGHT, WIDTH)
+    images = torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(args.device)
+    steps = {
+        name: _inference(Precision(net, args.bf16).to(args.device), images)
+        for name, net in networks.items()
+    }
+    times = interleaved(steps, args.rounds, args.min_time, args.device)
+    print(f"\n{args.batch} of {WIDTH}x{HEIGHT} pixels\n{times.table(to='plain')}")
+    if args.device != "cpu":
+        for name in steps:
+            print(f"{name}: {args.batch / times.median(name):,.0f} images/s")
     for other in ("plain", "plain, on our pyramid", "HED, half width", "HED, low"):
         ratio = times.ratios(to=other)["H-DSN, frozen"]
         print(f"H-DSN against {other}: {ratio.median:.3f} ({ratio.lower:.2f}-{ratio.upper:.2f})")
@@ -124,12 +136,10 @@ def _folded(net: EdgeNetwork) -> EdgeNetwork:
     return net
 
 
-def _inference(net: nn.Module) -> Step:
-    image = torch.rand(1, 3, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(0))
-
+def _inference(net: nn.Module, images: Tensor) -> Step:
     def infer() -> Tensor:
         with torch.inference_mode():
-            edges: Tensor = net(image)
+            edges: Tensor = net(images)
             return edges
 
     return infer
