@@ -34,11 +34,10 @@ from hnets.data.dataset import (
     from_arrays,
     stratified,
 )
-from hnets.data.image_folder import list_folder
+from hnets.data.listing import list_images
 from hnets.data.mirabest import load_galaxies
 from hnets.data.plankton import load_plankton
 from hnets.data.retina import FOLDERS, load_vessels
-from hnets.data.shards import is_sharded, list_shards
 from hnets.data.streamed import Streamed
 from hnets.errors import InputError, suggest
 
@@ -155,8 +154,7 @@ def stream(
     _check_size(size)
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; give one with a sub-folder for each class")
-    listing = (list_shards if is_sharded(folder) else list_folder)(folder, split.split("+"))
-    return Streamed.of(listing, split, size, channels)
+    return Streamed.of(list_images(folder, split.split("+")), split, size, channels)
 
 
 def _check_size(size: int) -> int:
