@@ -156,6 +156,26 @@ def small(*layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), *layers)
 
 
+class TwoMaps(nn.Module):
+    """A map that is enlarged by a function, and what is made of it: both are outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 2, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        maps = nn.functional.interpolate(self.first(x).relu(), scale_factor=2, mode="bilinear")
+        return maps, self.last(maps)
+
+
+def test_a_map_that_is_an_output_and_goes_on_keeps_its_orders() -> None:
+    network = hnets.convert(TwoMaps(), input_shape=(3, 16, 16)).double().eval()
+    assert len(network.get_submodule("first").out_streams) == 3
+    x = torch.randn(2, 3, 16, 16, dtype=torch.double)
+    for expected, rotated in zip(network(x), network(torch.rot90(x, 1, (2, 3))), strict=True):
+        torch.testing.assert_close(torch.rot90(rotated, -1, (2, 3)), expected)
+
+
 class Gate(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x * x.sigmoid()

@@ -456,6 +456,8 @@ class Walk:
             return self._module(node)
         kind, ignored = _CALLS[node.target], ("inplace", "training", "input")
         options = {key: value for key, value in node.kwargs.items() if key not in ignored}
+        if not options.get("antialias"):  # of `interpolate`, which a module has not
+            options.pop("antialias", None)
         arguments = node.args[1:] if "pool" in _called(node) else node.args[1:2]
         try:
             return kind(*arguments, **options)
@@ -463,19 +465,18 @@ class Walk:
             raise self._error(node, f"use the module nn.{kind.__name__}") from None
 
     def _last_convolutions(self) -> set[fx.Node]:
-        """Convolutions whose outputs are those of the network, but for pooling and the like."""
-        (output,) = (node for node in self.graph.nodes if node.op == "output")
-        last, queue = set[fx.Node](), list(output.all_input_nodes)
-        through = (*_GLOBAL, *_DROPOUTS, *_ACTS, nn.Flatten, nn.Identity, nn.Upsample,
+        """Convolutions that lead to outputs of the network alone, by pooling and the like."""
+        last, after = set[fx.Node](), set[fx.Node]()
+        modules = (*_GLOBAL, *_DROPOUTS, *_ACTS, nn.Flatten, nn.Identity, nn.Upsample,
                    nn.BatchNorm2d)  # fmt: skip
-        while queue:
-            node = queue.pop()
+        targets = (*_CALLS, *_MEAN, *_FLATTEN, "size", getattr, operator.getitem)
+        for node in reversed(self.graph.nodes):
+            if node.op != "output" and not (node.users and after.issuperset(node.users)):
+                continue
             if type(self._module(node)) is nn.Conv2d:
                 last.add(node)
-            elif isinstance(self._module(node), through) or node.target in (
-                *_CALLS, *_MEAN, *_FLATTEN,
-            ):  # fmt: skip
-                queue += node.all_input_nodes
+            elif isinstance(self._module(node), modules) or node.target in (*targets, "output"):
+                after.add(node)
         return last
 
     def _replace(self, node: fx.Node, state: S, *parts: _Part) -> S:
