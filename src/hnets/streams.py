@@ -189,11 +189,8 @@ class Streams:
         ``image`` also asks for ``(batch, channels, height, width)``, and ``dtype`` for an input
         that a convolution can combine with parameters of that type.
         """
-        if image and x.dim() != 4:
-            raise ValueError(
-                f"{who} expects an input of shape (batch, channels, height, width), "
-                f"got {tuple(x.shape)}"
-            )
+        if image:
+            expect_image(x, who)
         if x.dim() < 2 or x.shape[1] != self.channels:
             raise ValueError(
                 f"{who} expects {self} = {self.channels} channels in dimension 1, "
@@ -265,6 +262,15 @@ class Streams:
 
 
 StreamsLike = Union[str, Streams, Iterable[Stream]]  # noqa: UP007 - evaluated, holds a forward name
+
+
+def expect_image(x: Tensor, who: str) -> None:
+    """Raise unless ``x`` is ``(batch, channels, height, width)``."""
+    if x.dim() != 4:
+        raise ValueError(
+            f"{who} expects an input of shape (batch, channels, height, width), "
+            f"got {tuple(x.shape)}"
+        )
 
 
 def _autocast(x: Tensor, dtype: torch.dtype) -> bool:

@@ -177,7 +177,11 @@ def assert_equivariant(
             f"; {what} is exact unless a layer breaks the symmetry, "
             "or a stride or pooling does not divide the size evenly"
         )
-    handed = [name or "it" for name, part in module.named_modules() if _handed(part)]
+    handed = [  # layers that could commute with reflections, and do not
+        name or "it"
+        for name, part in module.named_modules()
+        if getattr(part, "mirror", True) is False
+    ]
     if motion.mirrored and handed:
         hint += f"; layers without mirror=True: {', '.join(handed)}"
     raise AssertionError(
@@ -255,11 +259,6 @@ def _move(y: Tensor, motion: Motion, streams: Streams) -> Tensor:
     if motion.mirrored:  # a flip, then a rotation by θ: a reflection across an axis at θ/2
         return streams.reflect(y, theta / 2) if flat else F.reflect(y, streams, theta / 2)
     return streams.rotate(y, theta) if flat else F.rotate(y, theta, streams)
-
-
-def _handed(part: nn.Module) -> bool:
-    """Whether a layer could commute with reflections, and does not."""
-    return getattr(part, "mirror", True) is False
 
 
 def _distance(a: Tensor, b: Tensor, scale: Tensor, streams: Streams) -> tuple[float, ...]:

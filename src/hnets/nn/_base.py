@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hnets.streams import Stream, Streams, StreamsLike
+from hnets.streams import Stream, Streams, StreamsLike, expect_image
 
 _MOST = 1_000_000
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -125,11 +125,7 @@ def floating(dtype: torch.dtype | None) -> None:
 
 def image(x: Tensor, who: str) -> None:
     """Raise unless ``x`` is ``(batch, channels, height, width)`` in floating point."""
-    if x.dim() != 4:
-        raise ValueError(
-            f"{who} expects an input of shape (batch, channels, height, width), "
-            f"got {tuple(x.shape)}"
-        )
+    expect_image(x, who)
     if not x.is_floating_point():
         raise TypeError(f"{who} expects a floating-point input, got {x.dtype}")
 

@@ -109,7 +109,7 @@ def exists(folder: Path) -> bool:
     return (folder / FILE).exists()
 
 
-def kept(folder: Path) -> str:
+def last_good(folder: Path) -> str:
     """What a run that stops leaves behind, for the end of a sentence."""
     if exists(folder):
         return f"the last good checkpoint is {folder / FILE}"

@@ -92,7 +92,7 @@ def _end_epoch(run: Run, learner: Learner, fraction: float, began: float) -> str
     recipe, epoch, losses = run.recipe, len(run.history) + 1, learner.end_epoch()
     for step, loss in enumerate(losses, start=1):
         if not math.isfinite(loss):  # the last checkpoint is from before it
-            state = f"; {checkpoint.kept(run.folder)}" if run.folder else ""
+            state = f"; {checkpoint.last_good(run.folder)}" if run.folder else ""
             return (
                 f"the loss became {loss} in epoch {epoch}, step {step} of {len(losses)} "
                 f"(seed {run.seed}): try a lower optimiser.rate than {recipe.optimiser.rate:g}, or "

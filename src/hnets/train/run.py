@@ -74,7 +74,7 @@ def writing(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise Unwritable(
             f"{error.filename or folder} could not be written ({error.strerror or error}); "
-            f"{checkpoint.kept(folder)}: make room, then go on with --resume"
+            f"{checkpoint.last_good(folder)}: make room, then go on with --resume"
         ) from None
 
 
