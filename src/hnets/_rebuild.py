@@ -291,12 +291,7 @@ class Walk:
         raise self._error(node, "a Linear has to come first after the read-out")
 
     def _convolution(self, node: fx.Node, conv: nn.Conv2d, x: _Map) -> _Map:
-        try:
-            size, stride, dilation = (
-                square(each, "") for each in (conv.kernel_size, conv.stride, conv.dilation)
-            )
-        except ValueError:
-            raise self._error(node, "give it one number for both sides") from None
+        size, stride, dilation = self._sides(node, conv.kernel_size, conv.stride, conv.dilation)
         if conv.padding_mode not in ("zeros", "reflect"):
             raise self._error(node, 'use padding_mode="zeros" or "reflect"')
         depthwise = not x.real and conv.groups == conv.in_channels == conv.out_channels
@@ -312,8 +307,8 @@ class Walk:
         strided = stride > 1 and (x.real or size % 2 == stride % 2)
         if stride > 1:
             x = self._shrink(x, stride)
-        if stride > 1 and not strided:
-            parts.append(_part(HAvgPool2d, stride, suffix="_pool"))
+            if not strided:
+                parts.append(_part(HAvgPool2d, stride, suffix="_pool"))
         if node in self._last and size == 1 and not x.real:
             return self._mix(node, conv, x, *parts)
         kernel = self._kernel(size, stride if strided else 1) if size > 1 or x.real else 1
@@ -361,16 +356,19 @@ class Walk:
         return self._replace(node, x, _part(FourierAct, x.streams, act=function, norm=norm))
 
     def _pool(self, node: fx.Node, pool: nn.MaxPool2d | nn.AvgPool2d, x: _Map) -> _Map:
-        try:
-            size, stride = square(pool.kernel_size, ""), square(pool.stride, "")
-            padding = pool.padding and square(pool.padding, "")
-        except ValueError:
-            raise self._error(node, "give it one number for both sides") from None
+        size, stride = self._sides(node, pool.kernel_size, pool.stride)
+        padding = 0 if pool.padding in (0, (0, 0)) else self._sides(node, pool.padding)[0]
         if stride > 1:
             return self._replace(node, self._shrink(x, stride), _part(HAvgPool2d, stride))
         more = 2 * padding - size + 1
         y = x._replace(size=(x.size[0] + more, x.size[1] + more))
         return self._replace(node, y, _part(nn.AvgPool2d, size, 1, padding))
+
+    def _sides(self, node: fx.Node, *values: Any) -> list[int]:
+        try:
+            return [square(each, "") for each in values]
+        except ValueError:
+            raise self._error(node, "give it one number for both sides") from None
 
     def _global(self, node: fx.Node, pool: Any, x: _Map) -> _Map | _Plain:
         """Pooling to a fixed size, most often one."""
