@@ -3,11 +3,13 @@
     python benchmarks/training.py                 # CPU: ratio of epochs, interleaved
     python benchmarks/training.py --device cuda   # and the paper's schedule, one seed and five
     python benchmarks/training.py --stream pictures-small --set data.size=128 --device cuda
+    python benchmarks/training.py --networks hresnet18 resnet18 --device cuda
 
 The plain CNN has as many multiplications as the H-Net; both go through the same loop. ``--stream``
 trains a recipe on JPEGs of 500×375 that are made for it, or on the folder of ``--set data.name=…``,
 in memory, from the cache and decoding every image again, and prints the share of each step's time
-that it waited for images, and how long it took to begin.
+that it waited for images, and how long it took to begin. ``--networks`` prints how many random
+images of 96×96 per second networks train on, by `pictures-small` with batches of 128.
 """
 
 import argparse
@@ -24,14 +26,17 @@ import torch
 from peers import plain_cnn
 from PIL import Image
 
+import hnets
 from hnets.data import Streamed
 from hnets.models import hnet_mnist
 from hnets.train import Recipe, Run, Team, joined, prepare, read_recipe, train
+from hnets.train.loop import _set_precision
 from hnets.train.step import Learner
 from hnets.train.task import Classification
 
 EPOCHS = 200
 """The paper's, of 12,000 images each."""
+SIDE = 96
 
 
 def recipe(epochs: int = 1, batch: int = 46) -> Recipe:
@@ -129,6 +134,32 @@ def _mark(ends: list[float], run: Run, row: object) -> None:
     ends.append(time.perf_counter())
 
 
+def networks(names: list[str], device: torch.device) -> None:
+    """Images per second of a captured step, the best of three epochs."""
+    recipe, team = read_recipe("pictures-small", ["training.batch=128"]), Team(0, 1, device)
+    _set_precision(recipe, team)
+    count = 128 * (20 if device.type == "cuda" else 1)
+    images, labels = torch.rand(count, 3, SIDE, SIDE, device=device), torch.arange(count) % 7
+    task = Classification(images, labels.to(device), 7, 0.1, recipe.augment)
+    for name in names:
+        net = hnets.create_model(name, in_chans=3, num_classes=7)
+        size = hnets.cost(net, (3, SIDE, SIDE))
+        learner, seconds = Learner(net, task, recipe, 1, team), list[float]()
+        if device.type == "cuda":
+            learner.capture()
+        for epoch in range(3):
+            learner.begin_epoch(epoch, [0.0] * learner.steps)
+            began = time.perf_counter()
+            for _ in range(learner.steps):
+                learner.step()
+            learner.end_epoch()  # reads the losses, and so waits for the card
+            seconds.append(time.perf_counter() - began)
+        print(
+            f"{name}: {size.parameters:,} parameters, {size.multiplications / 1e9:.2f} G "
+            f"multiplications, {learner.steps * 128 / min(seconds):,.0f} images/s"
+        )
+
+
 def main() -> None:
     """Print the comparison, and on a GPU the times; or how a recipe is streamed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -139,7 +170,11 @@ def main() -> None:
     parser.add_argument("--stream", metavar="RECIPE", help="measure this recipe only")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="with it")
     parser.add_argument("--epochs", type=int, default=3, help="of each kind (stream)")
+    parser.add_argument("--networks", nargs="+", metavar="NAME", help="measure these only")
     options = parser.parse_args()
+    if options.networks:
+        networks(options.networks, torch.device(options.device))
+        return
     if options.stream:
         streaming(options.stream, options.set, options.images, options.epochs, options.device)
         return

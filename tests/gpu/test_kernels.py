@@ -12,7 +12,6 @@ import hnets
 from hnets import Streams
 from hnets import nn as hnn
 from hnets.functional import _batch_norm
-from hnets.functional.assembly import wide
 from hnets.functional.magnitudes import cpu, reference
 
 pytestmark = pytest.mark.gpu
@@ -188,25 +187,6 @@ def test_assembly_is_an_operator_of_compiled_graphs(options: dict[str, object]) 
         strict=True,
     ):
         torch.testing.assert_close(a, b)
-
-
-@pytest.mark.parametrize("channels", [(60, 60), (120, 168), (3, 216), (64, 64), (216, 288)])
-def test_convolutions_that_grow_agree_with_those_that_do_not(
-    monkeypatch: pytest.MonkeyPatch, channels: tuple[int, int]
-) -> None:
-    monkeypatch.setattr(wide, "_LARGE", 0)
-    into, out = channels
-    x = torch.randn(2, into, 12, 12, device="cuda").bfloat16()
-    x = x.contiguous(memory_format=torch.channels_last).requires_grad_()
-    kernel = torch.randn(out, into, 5, 5, device="cuda").bfloat16().requires_grad_()
-    y = hnets.functional.hconv2d(x, kernel, padding=(2, 2))
-    expected = torch.nn.functional.conv2d(x, kernel, padding=2)
-    assert y.is_contiguous(memory_format=torch.channels_last)
-    grad = torch.randn_like(y)
-    gradients = (torch.autograd.grad(z, [x, kernel], grad) for z in (y, expected))
-    pairs = [(y, expected), *zip(*gradients, strict=True)]
-    for a, b in pairs:
-        assert (a - b).norm() <= 1e-2 * b.norm()
 
 
 @pytest.mark.parametrize(

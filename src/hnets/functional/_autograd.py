@@ -228,38 +228,6 @@ class _Spread(torch.autograd.Function):
         return halved, None
 
 
-class Grow(torch.autograd.Function):
-    """A map with channels of zeros behind its own, in channels_last."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, channels: int) -> Tensor:
-        ctx.channels = own = x.shape[1]
-        size = (x.shape[0], channels, *x.shape[2:])
-        grown = torch.empty(size, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
-        grown[:, :own] = x
-        grown[:, own:] = 0
-        return grown
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        grad: Tensor = Shrink.apply(grads[0], ctx.channels)
-        return grad, None
-
-
-class Shrink(torch.autograd.Function):
-    """The first channels of a map, in channels_last: the transpose of `Grow`."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, channels: int) -> Tensor:
-        ctx.channels = x.shape[1]
-        return x[:, :channels].contiguous(memory_format=torch.channels_last)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        grad: Tensor = Grow.apply(grads[0], ctx.channels)
-        return grad, None
-
-
 class MeanPool(torch.autograd.Function):
     """Means of squares; the gradient depends on nothing but the shape."""
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional._autograd import Assemble
-from hnets.functional._dispatch import differentiated, exporting, has_triton, tracing, transformed
-from hnets.functional.assembly import compiled, reference, wide
+from hnets.functional._dispatch import differentiated, exporting, has_triton, tracing
+from hnets.functional.assembly import compiled, reference
 
 
 def harmonic_kernel(
@@ -75,8 +75,6 @@ def hconv2d(
     groups = segments[0][0] if segments else 1
     if groups > 1 and kernel.shape[2:] == (1, 1) and stride == (1, 1) and padding == (0, 0):
         return _product(x, kernel, groups)
-    if x.is_cuda and groups == 1 and not transformed():
-        return wide.conv2d(x, kernel, stride, padding, dilation)
     return F.conv2d(x, kernel, None, stride, padding, dilation, groups)
 
 
