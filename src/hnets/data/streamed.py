@@ -9,6 +9,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Self
@@ -181,14 +182,20 @@ class Streamed(Examples):
 
     def read(self) -> Dataset:
         """All images that can be read, in memory."""
-        images, good, left_out = list[NDArray[np.uint8]](), list[int](), list[int]()
         listing, (channels, size, _) = self.files.listing, self.files.shape
-        for place, row in enumerate(self.rows.tolist()):
+
+        def decode(row: int) -> NDArray[np.uint8] | None:
             try:
-                images.append(listing.decode(row, size, channels))
-                good.append(place)
+                return listing.decode(row, size, channels)
             except ImageError:
-                left_out.append(row)
+                return None
+
+        rows = self.rows.tolist()
+        with ThreadPoolExecutor(cores()) as threads:  # Pillow decodes without Python's lock
+            decoded = list(threads.map(decode, rows))
+        images = [image for image in decoded if image is not None]
+        good = [place for place, image in enumerate(decoded) if image is not None]
+        left_out = [row for row, image in zip(rows, decoded, strict=True) if image is None]
         labels = self.labels[good]
         _complain(self, labels, list(listing.others), left_out, warn=True)
         values = np.divide(np.stack(images), 255, dtype=np.float32)
