@@ -119,6 +119,31 @@ def test_channels_and_classes_are_options(name: str) -> None:
     assert net(torch.randn(2, 3, 28, 28)).shape == (2, 4)
 
 
+@pytest.mark.parametrize("name", [*LAYERS, "hnet_fourier_tiny", "resnet18", "hresnet10"])
+def test_classifiers_have_the_manners_of_timm(name: str, tmp_path: Path) -> None:
+    net, x = hnets.create_model(name, in_chans=1, num_classes=3).eval(), torch.rand(2, 1, 32, 32)
+    maps = net.forward_features(x)
+    features = net.forward_head(maps, pre_logits=True)
+    torch.testing.assert_close(net.forward_head(maps), net(x))
+    assert features.shape == (2, net.num_features)
+    assert net.feature_info[-1]["num_chs"] == maps.shape[1]
+    modules = dict(net.named_modules())
+    assert all(each["module"] in modules for each in net.feature_info)
+    net.reset_classifier(5)
+    assert net(x).shape == (2, 5)
+    loaded = hnets.load(hnets.save(net, tmp_path / "reset.safetensors"))
+    assert torch.equal(loaded(x), net(x))
+    net.reset_classifier(0)
+    assert not list(net.get_classifier().parameters())
+    torch.testing.assert_close(net(x), features)
+
+
+@pytest.mark.parametrize("name", ["hnet_mnist", "p4cnn", "p4cnn_pooling"])
+def test_features_do_not_change_with_rotations_by_90_degrees(name: str) -> None:
+    net, x = hnets.create_model(name, num_classes=0).eval(), torch.rand(2, 1, 28, 28)
+    torch.testing.assert_close(net(x.rot90(1, (2, 3))), net(x), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_training_lowers_the_loss(name: str) -> None:
     net = hnets.create_model(name)
@@ -164,7 +189,7 @@ def test_unknown_options_get_advice() -> None:
 @pytest.mark.parametrize("value", [0, -1, 2.5, "3", True])
 def test_what_counts_is_a_whole_number(name: str, option: str, value: object) -> None:
     least = 1
-    if (name, option) == ("hnet_fourier_tiny", "num_classes"):  # 0 gives features
+    if option == "num_classes":  # 0 gives features
         least, value = 0, value or -2
     with pytest.raises(
         ValueError, match=f"^{option} is a whole number from {least}, got {value!r}"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from hnets.models._weights import remember_options
 from hnets.nn._base import whole
+from hnets.streams import Streams
 
 
 class Classifier(nn.Module, ABC):
@@ -22,7 +23,9 @@ class Classifier(nn.Module, ABC):
     """
 
     num_features: int
-    """Numbers per image from which the last layer makes the logits."""
+    """Numbers per image that `forward_head` gives with ``pre_logits``."""
+    feature_info: list[dict[str, Any]]
+    """Channels, reduction and module of the maps on the way to the features, the finest first."""
 
     def __init__(self, in_chans: int, num_classes: int) -> None:
         super().__init__()
@@ -55,12 +58,19 @@ class Classifier(nn.Module, ABC):
         """
         self.num_classes = whole(num_classes, "num_classes", least=0)
         like = next(self.parameters())
-        self._set_classifier(
-            nn.Linear(self.num_features, num_classes, device=like.device, dtype=like.dtype)
-            if num_classes
-            else nn.Identity()
-        )
+        layer = self._new_classifier() if num_classes else nn.Identity()
+        self._set_classifier(layer.to(like.device, like.dtype))
         remember_options(self, num_classes=self.num_classes)
+
+    def _new_classifier(self) -> nn.Module:
+        return nn.Linear(self.num_features, self.num_classes)
+
+
+def info_of(layer: int, streams: Streams, reduction: int) -> dict[str, Any]:
+    """An entry of ``feature_info``: that of a layer of a network whose ``layers`` it counts."""
+    module = f"layers.{layer}"
+    chans = streams.channels
+    return {"num_chs": chans, "reduction": reduction, "module": module, "streams": streams}
 
 
 class FeatureInfo:

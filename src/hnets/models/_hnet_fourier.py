@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings
-from hnets.models._classifier import Classifier
+from hnets.models._classifier import Classifier, info_of
 from hnets.models._registry import register
 from hnets.nn._base import circle, flag, probability, whole
 from hnets.plan import Phase
@@ -96,6 +96,7 @@ class HNetFourier(Classifier):
             phase = "none" if mirror else chosen.phase
         dropout = probability(dropout, "dropout")
         self.centre_of_mass = flag(centre_of_mass, "centre_of_mass")
+        self.feature_info = []
         streams, layers = Streams(f"{in_chans}x0r"), list[nn.Module]()
         widths = zip(chosen.kernels, chosen.fields, strict=True)
         for number, (kernel, width) in enumerate(widths, start=1):
@@ -116,6 +117,7 @@ class HNetFourier(Classifier):
                 layer.append(hnn.HAvgPool2d(2))
             layers.append(layer)
             streams = act.out_streams
+            self.feature_info.append(info_of(number - 1, streams, 2 ** (min(number, 4) // 2)))
         self.layers = nn.Sequential(*layers)
         self.magnitude = hnn.Magnitude(streams)
         fields, self.num_features = self.magnitude.out_streams.fields, chosen.head

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings
+from hnets.models._classifier import Classifier, info_of
 from hnets.models._registry import register
-from hnets.nn._base import whole
 from hnets.streams import Streams, StreamsLike
 
 WIDTHS = (8, 8, 16, 16, 35, 35)
 
 
-class HNetMNIST(nn.Module):
+class HNetMNIST(Classifier):
     """The H-Net of the paper's Table 1: seven 5×5 layers with streams of orders 0 and 1.
 
     C-ReLU after layers 1, 3 and 5, batch norm on magnitudes after 2, 4 and 6, mean pooling after 2
@@ -27,7 +28,7 @@ class HNetMNIST(nn.Module):
 
     Args:
         in_chans: channels of the images.
-        num_classes: classes of the images.
+        num_classes: classes of the images; 0 gives ``num_features`` numbers per image.
         rings: ``"exact"``, as in the paper; ``"gaussian"`` ones are fewer (17,801 parameters) and
             depend less on the pixel grid: trained upright only, they follow other angles better.
         mirror: give mirror images the same output too. Convolutions then have all kernels that
@@ -41,31 +42,53 @@ class HNetMNIST(nn.Module):
         rings: Rings = "exact",
         mirror: bool = False,
     ) -> None:
-        super().__init__()
-        self.in_chans = whole(in_chans, "in_chans")
-        self.num_classes = whole(num_classes, "num_classes")
-        conv = partial(hnn.HConv2d, kernel_size=5, padding="same", rings=rings, mirror=mirror)
+        super().__init__(in_chans, num_classes)
+        self._conv: dict[str, Any] = {"kernel_size": 5, "padding": "same", "rings": rings}
+        self._conv["mirror"] = mirror
+        self.feature_info = []
         streams, layers = Streams(f"{in_chans}x0r"), []
         for number, width in enumerate(WIDTHS, start=1):
             out = Streams(f"{width}x0 + {width}x1")
             act = hnn.HBatchNorm2d(out) if number % 2 == 0 else hnn.ModReLU(out)
-            layer = nn.Sequential(conv(streams, out), act)
+            layer = nn.Sequential(hnn.HConv2d(streams, out, **self._conv), act)
             if number in (2, 4):
                 layer.append(hnn.HAvgPool2d(2))
             layers.append(layer)
             streams = out
-        out = Streams(f"{num_classes}x0 + {num_classes}x1")
-        last = conv(streams, out, phase="none")
-        layers.append(nn.Sequential(last, InvariantLogits(out)))
-        self.layers = nn.Sequential(*layers)
+            self.feature_info.append(info_of(number - 1, out, 2 ** (min(number, 4) // 2)))
+        self.layers = nn.Sequential(*layers, nn.Identity())
+        self._streams, self.num_features = streams, streams.fields
+        self.reset_classifier(num_classes)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
-        for layer in self.layers:
-            if x.device.type == "cuda":  # where convolutions of many channels are faster so
-                x = x.contiguous(memory_format=torch.channels_last)
-            x = layer(x)
+    def forward_features(self, x: Tensor) -> Tensor:
+        """The maps of the last layer but one."""
+        for layer in list(self.layers)[:-1]:
+            x = layer(_fast(x))
         return x
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Logits ``(batch, num_classes)`` of those maps, or the means of their magnitudes."""
+        if pre_logits or not self.num_classes:
+            return F.magnitude(x, self._streams).mean((2, 3))
+        logits: Tensor = self.layers[-1](_fast(x))
+        return logits
+
+    def get_classifier(self) -> nn.Module:
+        """The last layer, a convolution and its read-out."""
+        return self.layers[-1]
+
+    def _set_classifier(self, layer: nn.Module) -> None:
+        self.layers[-1] = layer
+
+    def _new_classifier(self) -> nn.Module:
+        out = Streams(f"{self.num_classes}x0 + {self.num_classes}x1")
+        last = hnn.HConv2d(self._streams, out, phase="none", **self._conv)
+        return nn.Sequential(last, InvariantLogits(out))
+
+
+def _fast(x: Tensor) -> Tensor:
+    """Maps in the order in which GPUs convolve many channels faster."""
+    return x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x
 
 
 class InvariantLogits(nn.Module):

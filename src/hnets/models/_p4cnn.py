@@ -8,61 +8,68 @@ and what was in orientation r is in orientation r + 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hnets import nn as hnn
+from hnets.models._classifier import Classifier
 from hnets.models._registry import register
-from hnets.nn._base import image, probability, whole
+from hnets.nn._base import image, probability
 
 SMALLEST = 28
 """Pixels along a side that leave one position to the last layer."""
 
 
-class SevenLayers(nn.Module):
+class SevenLayers(Classifier):
     """Six 3×3 layers and a 4×4 one, without padding, in the form that the paper counts.
 
     ReLU after each layer but the last, biases in 1, 3, 5 and 7, batch norm in 2, 4 and 6, max
     pooling after 2 and dropout, if any, after 1, 3, 4, 5 and 6. An image of 28×28 leaves one
     position; of larger ones, the logits are means over the positions.
 
-    ``conv`` makes a convolution from its layer's number, the channels into it and out of it, its
-    kernel size, and whether it has a bias; ``norm`` makes a batch norm from its channels.
+    Subclasses say how wide layers are, in how many orientations, and what makes them.
     """
 
-    def __init__(
-        self,
-        in_chans: int,
-        num_classes: int,
-        dropout: float,
-        width: int,
-        conv: Callable[[int, int, int, int, bool], nn.Module],
-        norm: Callable[[int], nn.Module],
-    ) -> None:
-        super().__init__()
-        self.in_chans = whole(in_chans, "in_chans")
-        self.num_classes = whole(num_classes, "num_classes")
+    width: int
+    orientations = 1
+
+    def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
+        super().__init__(in_chans, num_classes)
         dropout = probability(dropout, "dropout")
-        layers = []
+        layers, self.feature_info = list[nn.Module](), []
         for number in range(1, 7):
             bias = number % 2 == 1  # the others have a batch norm, which shifts
-            layer = nn.Sequential(conv(number, in_chans if number == 1 else width, width, 3, bias))
+            into = in_chans if number == 1 else self.width
+            layer = nn.Sequential(self._conv(number, into, self.width, 3, bias))
             if not bias:
-                layer.append(norm(width))
+                layer.append(self._norm(self.width))
             layer.append(nn.ReLU())
             if number == 2:
                 layer.append(nn.MaxPool2d(2))
             elif dropout:
                 layer.append(nn.Dropout(dropout))
             layers.append(layer)
-        layers.append(nn.Sequential(conv(7, width, num_classes, 4, True), hnn.GlobalMean()))
-        self.layers = nn.Sequential(*layers)
+            self.feature_info.append(
+                {
+                    "num_chs": self.width * self.orientations,
+                    "reduction": 1 if number == 1 else 2,
+                    "module": f"layers.{number - 1}",
+                }
+            )
+        self.num_features = self.width
+        self.layers = nn.Sequential(*layers, nn.Identity())
+        self.reset_classifier(num_classes)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
+    def _conv(self, number: int, into: int, out: int, size: int, bias: bool) -> nn.Module:
+        """The convolution of a layer, by its number and the channels into it and out of it."""
+        raise NotImplementedError
+
+    def _norm(self, channels: int) -> nn.Module:
+        return nn.BatchNorm2d(channels)
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        """The maps of the last layer but one."""
         who = type(self).__name__
         image(x, who)
         if x.shape[1] != self.in_chans or x.shape[2] < SMALLEST or x.shape[3] < SMALLEST:
@@ -70,8 +77,29 @@ class SevenLayers(nn.Module):
                 f"{who} expects images (batch, {self.in_chans}, height, width) of at least "
                 f"{SMALLEST}×{SMALLEST} pixels, got {tuple(x.shape)}"
             )
-        logits: Tensor = self.layers(x)
+        for layer in list(self.layers)[:-1]:
+            x = layer(x)
+        return x
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Logits ``(batch, num_classes)`` of those maps, or their means over the image.
+
+        Of the means of a channel in several orientations, the largest.
+        """
+        if pre_logits or not self.num_classes:
+            return x.mean((2, 3)).unflatten(1, (-1, self.orientations)).amax(2)
+        logits: Tensor = self.layers[-1](x)
         return logits
+
+    def get_classifier(self) -> nn.Module:
+        """The last layer, a convolution and the mean over its positions."""
+        return self.layers[-1]
+
+    def _set_classifier(self, layer: nn.Module) -> None:
+        self.layers[-1] = layer
+
+    def _new_classifier(self) -> nn.Module:
+        return nn.Sequential(self._conv(7, self.width, self.num_classes, 4, True), hnn.GlobalMean())
 
 
 class Z2CNN(SevenLayers):
@@ -81,16 +109,14 @@ class Z2CNN(SevenLayers):
     21570
     """
 
-    def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
-        super().__init__(in_chans, num_classes, dropout, 20, _plain_conv, nn.BatchNorm2d)
+    width = 20
 
-
-def _plain_conv(_: int, into: int, out: int, size: int, bias: bool) -> nn.Conv2d:
-    conv = nn.Conv2d(into, out, size, bias=bias)
-    nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
-    if conv.bias is not None:
-        nn.init.zeros_(conv.bias)
-    return conv
+    def _conv(self, number: int, into: int, out: int, size: int, bias: bool) -> nn.Conv2d:
+        conv = nn.Conv2d(into, out, size, bias=bias)
+        nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
+        if conv.bias is not None:
+            nn.init.zeros_(conv.bias)
+        return conv
 
 
 def p4_kernel(weight: Tensor) -> Tensor:
@@ -181,11 +207,13 @@ class P4CNN(SevenLayers):
     24590
     """
 
-    def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
-        def conv(number: int, into: int, out: int, size: int, bias: bool) -> P4Conv2d:
-            return P4Conv2d(into, out, size, bias, lift=number == 1, pool=number == 7)
+    width, orientations = 10, 4
 
-        super().__init__(in_chans, num_classes, dropout, 10, conv, P4BatchNorm2d)
+    def _conv(self, number: int, into: int, out: int, size: int, bias: bool) -> P4Conv2d:
+        return P4Conv2d(into, out, size, bias, lift=number == 1, pool=number == 7)
+
+    def _norm(self, channels: int) -> P4BatchNorm2d:
+        return P4BatchNorm2d(channels)
 
 
 class P4CNNPooling(SevenLayers):
@@ -198,11 +226,10 @@ class P4CNNPooling(SevenLayers):
     21570
     """
 
-    def __init__(self, in_chans: int = 1, num_classes: int = 10, dropout: float = 0.0) -> None:
-        def conv(_: int, into: int, out: int, size: int, bias: bool) -> P4Conv2d:
-            return P4Conv2d(into, out, size, bias, lift=True, pool=True)
+    width = 20
 
-        super().__init__(in_chans, num_classes, dropout, 20, conv, nn.BatchNorm2d)
+    def _conv(self, number: int, into: int, out: int, size: int, bias: bool) -> P4Conv2d:
+        return P4Conv2d(into, out, size, bias, lift=True, pool=True)
 
 
 z2cnn = register("z2cnn", Z2CNN)

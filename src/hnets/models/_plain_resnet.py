@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from hnets import nn as hnn
+from hnets.models._classifier import Classifier
 from hnets.models._registry import register
-from hnets.nn._base import image, whole
+from hnets.nn._base import image
 
 WIDTHS = (64, 128, 256, 512)
 """Of the four stages, each of two blocks; all but the first halve the sides of their input."""
@@ -31,7 +32,7 @@ class _Block(nn.Module):
         return (x + shortcut).relu()
 
 
-class ResNet18(nn.Module):
+class ResNet18(Classifier):
     """The ResNet-18 of He et al. (2016), as timm builds it and draws its weights.
 
     Parameters have the names that they have there, so that weights fit both ways. It is not
@@ -42,9 +43,7 @@ class ResNet18(nn.Module):
     """
 
     def __init__(self, in_chans: int = 1, num_classes: int = 10) -> None:
-        super().__init__()
-        self.in_chans = whole(in_chans, "in_chans")
-        self.num_classes = whole(num_classes, "num_classes")
+        super().__init__(in_chans, num_classes)
         width = WIDTHS[0]
         self.conv1, self.bn1 = (
             nn.Conv2d(in_chans, width, 7, 2, 3, bias=False),
@@ -57,8 +56,13 @@ class ResNet18(nn.Module):
             stages.append(nn.Sequential(first, _Block(out, out, 1)))
             width = out
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
-        self.mean = hnn.GlobalMean()
-        self.fc = nn.Linear(width, num_classes)
+        modules = ("bn1", "layer1", "layer2", "layer3", "layer4")
+        self.feature_info = [
+            {"num_chs": out, "reduction": 2**halvings, "module": module}
+            for halvings, (out, module) in enumerate(zip((64, *WIDTHS), modules, strict=True), 1)
+        ]
+        self.mean, self.num_features = hnn.GlobalMean(), width
+        self.reset_classifier(num_classes)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -72,16 +76,27 @@ class ResNet18(nn.Module):
             if isinstance(part, _Block):
                 nn.init.zeros_(part.bn2.weight)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
+    def forward_features(self, x: Tensor) -> Tensor:
+        """The maps of the last stage."""
         image(x, type(self).__name__)
         if x.device.type == "cuda":  # where convolutions of many channels are faster so
             x = x.contiguous(memory_format=torch.channels_last)
         x = self.maxpool(self.bn1(self.conv1(x)).relu())
         for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
             x = stage(x)
-        logits: Tensor = self.fc(self.mean(x))
-        return logits
+        return x
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Logits ``(batch, num_classes)`` of those maps, or their means over the image."""
+        features: Tensor = self.mean(x)
+        return features if pre_logits else self.fc(features)
+
+    def get_classifier(self) -> nn.Module:
+        """The last layer."""
+        return self.fc
+
+    def _set_classifier(self, layer: nn.Module) -> None:
+        self.fc = layer
 
 
 resnet18 = register("resnet18", ResNet18)
