@@ -67,15 +67,17 @@ def by_gradients(image: NDArray[np.uint8]) -> Floats:
 def main() -> None:
     """Print how far each way is off."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("weights", nargs="?", default="hdsn", help="name or file")
     parser.add_argument("--photos", type=int, default=20)
+    parser.add_argument("--split", default="test")
     options = parser.parse_args()
-    detector = hnets.EdgeDetector()
-    chosen, errors = photos("test"), dict[str, list[Floats]]()
+    detector = hnets.EdgeDetector(options.weights)
+    chosen, errors = photos(options.split), dict[str, list[Floats]]()
     for photo in chosen[:: max(1, len(chosen) // options.photos)][: options.photos]:
         image = photo.image()
         strength, angle = detector.oriented(image)
         ways: dict[str, Floats] = {
-            "phases of order 1": angle,
+            "phases": angle,
             "second derivatives of the map": np.pi / 2 - normals(strength.astype(float)),
             "gradients of the colours": by_gradients(image),
         }

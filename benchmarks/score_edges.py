@@ -1,12 +1,13 @@
 """Score the weights of edge detectors on BSDS500, several seeds each, and time the networks.
 
     HNETS_DATA=... python benchmarks/score_edges.py SCORES WEIGHTS... --device cuda --jobs 16
-    python benchmarks/score_edges.py SCORES --time     # adds the time on one CPU core
+    python benchmarks/score_edges.py SCORES --time     # on one CPU core, beside PiDiNet
 
 WEIGHTS are files that training left, such as runs/bsds500-hedge-tiny/seed-1/model.safetensors; of
 files with other names, the last number in the name is the seed. Writes SCORES/RECIPE.json for each
 network, a result as `hnets reproduce edges --train` makes it, after each score: a second call goes
-on where the first was stopped, and adds seeds. Copied to src/hnets/studies/results, it ships.
+on where the first was stopped, and adds seeds. With --time, SCORES/edge-times.json is written.
+Copied to src/hnets/studies/results, these ship.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+import pidinet
 import torch
 from rich.console import Console
 from timing import interleaved
@@ -24,13 +26,15 @@ import hnets
 from hnets.data.bsds import photos
 from hnets.devices import cores
 from hnets.models._weights import WEIGHTS, read
+from hnets.predict import EDGE_MODELS
 from hnets.studies.retrain import StoredResult, read_result, shipped_result
-from hnets.studies.scoring import WAYS, add_scores, network_cost, summarise_scores
+from hnets.studies.scoring import EDGE_WAYS, WAYS, add_scores, network_cost, summarise_scores
 from hnets.train import read_recipe
 from hnets.train.result import commit, versions, write_json
 
 SIZE = (1, 3, 321, 481)
-ROUNDS, SECONDS = 15, 1.0
+SECONDS = 1.0
+"""That a sample of the time lasts."""
 
 
 def main() -> None:
@@ -40,13 +44,14 @@ def main() -> None:
     )
     parser.add_argument("scores", type=Path, help="folder of the results")
     parser.add_argument("weights", type=Path, nargs="*", help="files to score")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["standard", "scales", "phase"])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=EDGE_WAYS)
     parser.add_argument("--split", default="test", help="of BSDS500; others are for a try")
     parser.add_argument("--photos", type=int, help="only so many of them, for a try")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--jobs", type=int, default=cores(), help="processes of the benchmark")
     parser.add_argument("--thresholds", type=int, default=99)
     parser.add_argument("--time", action="store_true", help="time the networks beside the H-DSN")
+    parser.add_argument("--rounds", type=int, default=15, help="of the timing")
     options = parser.parse_args()
     options.scores.mkdir(parents=True, exist_ok=True)
     console = Console(markup=False, highlight=False, soft_wrap=True)
@@ -56,17 +61,17 @@ def main() -> None:
                 score(file, options, pool, console)
     files = sorted(options.scores.glob("bsds500-*.json"))
     results = {path: r for path in files if (r := read_result(path.stem, path.parent))}
-    if options.time:
-        times = measure_times([result["recipe"]["model"]["name"] for result in results.values()])
     for file, result in results.items():
-        if options.time:
-            result["cost"]["time"] = times[result["recipe"]["model"]["name"]]
-            write_json(result, file)
-        cost = ", ".join(f"{key} {value:,}" for key, value in result["cost"].items())
-        console.print(f"{file.stem}: {result['parameters']:,} parameters, {cost}")
+        cost = result["cost"]["multiplications"]
+        console.print(f"{file.stem}: {result['parameters']:,} parameters, {cost:,} multiplications")
         for way, scores in result["scores"].items():
             numbers = (f"{k.upper()} {v['mean']:.4f} ± {v['std']:.4f}" for k, v in scores.items())
             console.print(f"  {len(result['seeds'])} seeds, {way}: {', '.join(numbers)}")
+    if options.time:
+        times = measure_times(options.rounds)
+        facts = {"times": times, "commit": commit(), "versions": versions(torch.device("cpu"))}
+        write_json(facts, options.scores / "edge-times.json")
+        console.print(f"time on a CPU core: {times}")
 
 
 def score(file: Path, options: argparse.Namespace, pool: Executor, console: Console) -> None:
@@ -95,13 +100,13 @@ def begin(name: str, file: Path, device: str) -> StoredResult:
     for folder, stem in ((run, "result"), (run.parent, name)):
         result = read_result(stem, folder)
         if file.name == WEIGHTS and result is not None and result["name"] == name:
-            return {**result, "cost": network_cost(result["recipe"]["model"]["name"])}
-    recipe = read_recipe(name)
+            return {**result, "cost": network_cost(result["recipe"])}
+    recipe = read_recipe(name).to_dict()
     return {
         "name": name,
-        "recipe": recipe.to_dict(),
+        "recipe": recipe,
         "parameters": sum(p.numel() for p in hnets.load(file).parameters()),
-        "cost": network_cost(recipe.model.name),
+        "cost": network_cost(recipe),
         "data": shipped_result("bsds500-hdsn")["data"],  # the same photographs
         "commit": commit(),
         "versions": versions(torch.device(device)),
@@ -109,7 +114,7 @@ def begin(name: str, file: Path, device: str) -> StoredResult:
     }
 
 
-def measure_times(names: list[str]) -> dict[str, float]:
+def measure_times(rounds: int) -> dict[str, float]:
     """The time of each network for an image on one CPU core, relative to that of the H-DSN."""
     torch.set_num_threads(1)
     image = torch.rand(SIZE, generator=torch.Generator().manual_seed(0))
@@ -119,10 +124,11 @@ def measure_times(names: list[str]) -> dict[str, float]:
             edges: torch.Tensor = net(image)
             return edges
 
-    networks = {name: hnets.freeze(hnets.create_model(name)) for name in ("hdsn", *names)}
-    steps = {name: partial(infer, net) for name, net in networks.items()}
-    ratios = interleaved(steps, ROUNDS, SECONDS).ratios(to="hdsn")
-    return {name: round(ratios[name].median, 3) for name in names}
+    names = {"H-DSN": "hdsn", **EDGE_MODELS}
+    ours = {name: hnets.freeze(hnets.create_model(model)) for name, model in names.items()}
+    steps = {name: partial(infer, net) for name, net in {**ours, **pidinet.networks()}.items()}
+    timings = interleaved(steps, rounds, SECONDS)
+    return {name: round(ratio.median, 3) for name, ratio in timings.ratios(to="H-DSN").items()}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -19,7 +20,7 @@ from commands import Command
 from hnets import models
 from hnets.models import _weights as store
 from hnets.predict import EdgeDetector, suppress_edges, tiles
-from networks import edge_network
+from networks import edge_network, lively
 
 INFO = {"recipe": {}, "data": {}, "metrics": {}, "commit": ""}
 
@@ -60,6 +61,23 @@ def names(folder: str = "edges-out") -> list[str]:
     return sorted(file.name for file in Path(folder).iterdir())
 
 
+# Which network -----------------------------------------------------------------------------------
+
+
+def test_a_network_is_named_or_a_file(command: Command, tmp_path: Path) -> None:
+    photo(20, 20).save("photo.png")
+    net = lively(models.hedge_tiny(), torch.rand(2, 3, 48, 48))
+    models.save(net, tmp_path / "weights/hedge_tiny.safetensors", card=INFO)
+    models.save(models.hed_low(), "mine.safetensors")
+    strength = EdgeDetector(net)(np.asarray(photo(20, 20)))
+    for name in ("tiny", "hedge_tiny", str(tmp_path / "weights/hedge_tiny.safetensors")):
+        done = command("photo.png", "--model", name, "--orientation")
+        assert done.code == 0, done.err
+        np.testing.assert_array_equal(pixels("edges-out/photo.edges.png"), eight_bits(strength))
+    done = command("photo.png", "--model", "mine.safetensors", "--thin", "-o", "thin")
+    assert (done.code, names("thin")) == (0, ["photo.edges.png", "photo.thin.png"])
+
+
 # What is written ----------------------------------------------------------------------------------
 
 
@@ -86,7 +104,7 @@ def test_the_rest_is_written_on_request(command: Command) -> None:
         np.testing.assert_array_equal(arrays["magnitude"], strength)
         np.testing.assert_array_equal(arrays["angle"], angle)
     np.testing.assert_array_equal(pixels("maps/photo.edges.png"), eight_bits(strength))
-    lines = eight_bits(suppress_edges(strength, angle))
+    lines = eight_bits(suppress_edges(strength))
     np.testing.assert_array_equal(pixels("maps/photo.thin.png"), lines)
     for name in ("orientation", "overlay"):
         assert pixels(f"maps/photo.{name}.png").shape == (100, 120, 3)
@@ -372,6 +390,8 @@ def test_all_that_is_wrong_is_said(command: Command) -> None:
         ("photo.png other.png -o -", "expected one image for stdout, got 2; give a folder"),
         ("photo.png -o - --thin --npz", "expected one of --thin, --npz for stdout, got 2; give"),
         ("photo.png --thick", "No such option"),
+        ("photo.png --model zebra", "no model is called 'zebra'; choose from"),
+        ("photo.png --model base", "no trained weights for hedge_base; models that have some: "),
     ],
 )  # fmt: skip
 def test_bad_options_are_one_line(command: Command, arguments: str, message: str) -> None:
@@ -549,3 +569,4 @@ def test_help_has_examples(command: Command) -> None:
     assert done.code == 0
     for example in ("hnets edges photo.jpg", "--scale 0.5,1,1.5", "hnets edges - <"):
         assert example in done.out
+    assert "CPU time, hdsn = 1" in done.out

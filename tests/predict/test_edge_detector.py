@@ -19,7 +19,7 @@ from hnets.errors import InputError
 from hnets.metrics import suppression
 from hnets.metrics.skeleton import skeletonise
 from hnets.models import _weights as store
-from hnets.predict import EdgeDetector, OrientedEdges, suppress_edges, tiles
+from hnets.predict import EdgeDetector, suppress_edges, tiles
 from networks import edge_network
 
 
@@ -160,7 +160,7 @@ def test_weights_may_be_a_file_or_the_folder_of_a_run(tmp_path: Path) -> None:
         np.testing.assert_array_equal(EdgeDetector(source)(blobs()), detector()(blobs()))
     with pytest.raises(InputError, match=r"there is no file or folder .*other\.safetensors"):
         EdgeDetector(tmp_path / "other.safetensors")
-    with pytest.raises(InputError, match=r"expects an H-DSN or an HED of .*, got a HNetMNIST"):
+    with pytest.raises(InputError, match=r"a network that finds edges, .*, got a HNetMNIST"):
         EdgeDetector("hnet_mnist")
 
 
@@ -183,7 +183,7 @@ def test_an_hed_finds_edges_but_not_their_orientation() -> None:
 
 
 def test_other_networks_and_devices_are_refused() -> None:
-    with pytest.raises(InputError, match=r"expects an H-DSN or an HED of .*, got a Linear"):
+    with pytest.raises(InputError, match=r"a network that finds edges, .*, got a Linear"):
         EdgeDetector(nn.Linear(3, 4))
     with pytest.raises(InputError, match="such as cpu or cuda, got 'nowhere'"):
         EdgeDetector(edge_network(), device="nowhere")
@@ -221,6 +221,8 @@ def test_lines_are_where_the_strength_is_highest_across_them() -> None:
     assert not upright[:, np.arange(40) != 20].any()
     lying = suppress_edges(strength.T, np.zeros((40, 40), np.float32))
     np.testing.assert_array_equal(lying, upright.T)
+    np.testing.assert_array_equal(suppress_edges(strength), upright)
+    np.testing.assert_array_equal(suppress_edges(strength.T), upright.T)
     sharp = suppress_edges(strength, np.full((40, 40), np.pi / 2, np.float32), "unsmoothed")
     np.testing.assert_allclose(sharp[6:-6, 20], 0.9)
     along = suppress_edges(strength, np.zeros((40, 40), np.float32), "unsmoothed")
@@ -236,9 +238,9 @@ def test_lines_are_one_pixel_wide(which: str) -> None:
         strength = np.clip(3 * strength, 0, 1)  # a band of equal strength, many pixels wide
     elif which == "image":
         strength, angle = detector().oriented(blobs())
-    lines = suppress_edges(strength, angle)
-    assert (lines > 0).any()
-    np.testing.assert_array_equal(skeletonise(lines > 0), lines > 0)
+    for lines in (suppress_edges(strength, angle), suppress_edges(strength)):
+        assert (lines > 0).any()
+        np.testing.assert_array_equal(skeletonise(lines > 0), lines > 0)
 
 
 @pytest.mark.parametrize("rise", [-2, -1, -0.5, 0.5, 1, 2])
@@ -249,19 +251,19 @@ def test_lines_follow_a_slanted_edge(rise: float) -> None:
     strength = np.exp(-((away / np.where(away < 0, 2, 6)) ** 2)).astype(np.float32)
     away = np.abs(away)
     right = np.full(strength.shape, math.atan(rise) % np.pi)
-    assert (suppress_edges(strength, right, "unsmoothed") > 0)[away > 1].sum() == 0
+    for angle in (right, None):
+        assert (suppress_edges(strength, angle, "unsmoothed") > 0)[away > 1].sum() == 0
     assert (suppress_edges(strength, right + np.pi / 2, "unsmoothed") > 0)[away > 1].any()
 
 
-def test_suppressed_is_suppress_edges_of_oriented() -> None:
-    oriented = detector().oriented(blobs())
-    assert isinstance(oriented, OrientedEdges)
+def test_suppressed_is_suppress_edges_of_the_strength() -> None:
+    strength = detector()(blobs())
     lines = detector().suppressed(blobs(), variant="unsmoothed")
-    np.testing.assert_array_equal(lines, suppress_edges(*oriented, "unsmoothed"))
+    np.testing.assert_array_equal(lines, suppress_edges(strength, variant="unsmoothed"))
     remain = lines > 0
     assert 0.02 < remain.mean() < 0.6
     inside = np.s_[6:-6, 6:-6]
-    expected = np.where(remain, oriented.strength, 0)
+    expected = np.where(remain, strength, 0)
     np.testing.assert_array_equal(lines[inside], expected[inside])
     with pytest.raises(InputError, match="there is no suppression 'thick'; choose from none, "):
         detector().suppressed(blobs(), variant="thick")
@@ -272,11 +274,12 @@ def test_lines_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     strength = random.random((130, 97)).astype(np.float32)
     angle = (np.pi * random.random((130, 97))).astype(np.float32)
     names = [name for name in suppression.VARIANTS if name != "none"]
-    whole = [suppress_edges(strength, angle, name) for name in names]
+    cases = [(lines, name) for lines in (angle, None) for name in names]
+    whole = [suppress_edges(strength, *case) for case in cases]
     monkeypatch.setattr(tiles, "AT_ONCE", 40**2)
     assert len(list(tiles.split(130, 97))) == 12
-    for name, expected in zip(names, whole, strict=True):
-        np.testing.assert_array_equal(suppress_edges(strength, angle, name), expected)
+    for case, expected in zip(cases, whole, strict=True):
+        np.testing.assert_array_equal(suppress_edges(strength, *case), expected)
 
 
 # Images -------------------------------------------------------------------------------------------
@@ -284,14 +287,14 @@ def test_lines_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_images_come_in_and_go_out(tmp_path: Path) -> None:
     pixels = blobs()
-    strength, angle = detector().oriented(pixels)
+    strength = detector()(pixels)
     for source in (pixels, Image.fromarray(pixels), tmp_path / "blobs.png"):
         Image.fromarray(pixels).save(tmp_path / "blobs.png")
         edges = detector().draw(source)
         assert (edges.size, edges.mode) == ((52, 40), "L")
         np.testing.assert_allclose(np.asarray(edges) / 255, strength, atol=0.5 / 255 + 1e-6)
     lines = np.asarray(detector().draw(pixels, "thin")) / 255
-    np.testing.assert_allclose(lines, suppress_edges(strength, angle), atol=0.5 / 255 + 1e-6)
+    np.testing.assert_allclose(lines, suppress_edges(strength), atol=0.5 / 255 + 1e-6)
     for kind in ("orientation", "overlay"):
         assert detector().draw(pixels, kind).mode == "RGB"
     with pytest.raises(InputError, match="there is no kind 'thick' of edges; did you mean 'thin'"):

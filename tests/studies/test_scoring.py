@@ -18,16 +18,16 @@ from hnets.models import create_model, model_card, save
 from hnets.predict import EdgeDetector
 from hnets.studies import retrain
 from hnets.studies.scoring import WAYS, score_results
-from hnets.studies.tables import TABLE2
+from hnets.studies.tables import EDGES, TABLE2, edge_front
 from hnets.train import Recipe, read_recipe, shipped_recipes
 from hnets.train.result import WEIGHTS
 from photographs import put
 
-RECIPES = TABLE2.recipes
+RECIPES = list(dict.fromkeys([*TABLE2.recipes, *EDGES.shipped()]))
 
 
 def test_every_row_that_is_run_has_a_recipe_and_the_table_has_the_papers_numbers() -> None:
-    assert set(RECIPES) <= set(shipped_recipes())
+    assert {*TABLE2.recipes, *EDGES.recipes} <= set(shipped_recipes())
     assert [row.published for row in TABLE2.rows[:4]] == [
         (0.640, 0.650),
         (0.697, 0.709),
@@ -148,6 +148,24 @@ def test_without_numba_the_message_says_how_to_continue(
         InputError, match=r"need numba.*trained is in .*: continue with --train --resume"
     ):
         _score({"bsds500-hed-low": _trained("bsds500-hed-low", small / "runs")}, small / "runs")
+
+
+def test_the_front_has_the_published_detectors_and_those_that_were_scored(small: Path) -> None:
+    """Of a network that has learned nothing, its scores and its cost."""
+    name = "bsds500-hedge-tiny"
+    scored = _score({name: _trained(name, small / "runs")}, small / "runs")
+    assert scored[name]["cost"]["multiplications"] == 3_422_412_664
+    points = {point.name: point for point in edge_front(scored)}
+    assert (points["PiDiNet"].ods, points["PiDiNet"].parameters) == (0.789, 710_000)
+    assert points["tiny"].ods == scored[name]["scores"]["standard"]["ods"]["mean"]
+    assert "base" not in points
+
+
+def test_the_edges_as_they_ship(hnets_command: Command, tmp_path: Path) -> None:
+    done = hnets_command("reproduce", "edges", "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    assert ".807/.823/.834" in done.out
+    assert (tmp_path / "front.png").is_file()
 
 
 def test_the_table_as_it_ships(hnets_command: Command) -> None:

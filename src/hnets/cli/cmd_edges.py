@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from hnets.cli.command_line import Device, app, check_folder, complain, progress_bar
 from hnets.errors import InputError
+from hnets.predict import EDGE_MODEL
 
 if TYPE_CHECKING:
     from hnets.predict import EdgeWorker
@@ -30,7 +31,15 @@ NAMED = 12
 
 
 class _Edges(TyperCommand):
-    """A command whose option --ray may come without an address."""
+    """A command whose option --ray may come without an address, and whose help has scores."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from rich.console import Console
+
+        from hnets.studies.model_cards import detectors_numbers
+
+        super().format_help(ctx, formatter)
+        Console(highlight=False).print(detectors_numbers().rich())
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for place, word in enumerate(args):
@@ -74,6 +83,13 @@ def edges(
             metavar="X,X,...", show_default="1", help="Average the outputs at these scales."
         ),
     ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", metavar="NAME|FILE",
+            help="tiny, small, base or hdsn, as compared below, or weights of your own.",
+        ),
+    ] = EDGE_MODEL,
     skip_existing: Annotated[
         bool,
         typer.Option("--skip-existing", help="Leave out images whose files are there already."),
@@ -104,7 +120,8 @@ def edges(
                                              pattern
     hnets edges photos --skip-existing       the rest of a job that was stopped
     hnets edges photo.jpg --orientation      and coloured by direction
-    hnets edges photo.jpg --scale 0.5,1,1.5  slower, often better
+    hnets edges photo.jpg --model base       slower and better
+    hnets edges photo.jpg --scale 0.5,1,1.5  likewise
     hnets edges - < photo.jpg > edges.png    in a pipe, also with --thin or
                                              another one of these
     hnets edges s3://bucket/photos -o s3://bucket/maps --ray HOST:PORT
@@ -124,7 +141,9 @@ def edges(
     kinds = [kind for kind, wanted in asked.items() if wanted]
     if ray is not None:
         address = None if ray == _ANY else ray
-        _by_ray(inputs, out, ["edges", *kinds], scales, device, address, parquet, skip_existing)
+        _by_ray(
+            inputs, out, ["edges", *kinds], scales, device, address, parquet, skip_existing, model
+        )
         return
     for text in (*inputs, out or "", *(["--parquet"] if parquet else [])):
         if "://" in text or text == "--parquet":
@@ -153,7 +172,7 @@ def edges(
             for image, name in names.items()
             if not all(file.is_file() for file in outputs_of(name, kinds))
         }
-    worker = EdgeWorker(kinds or ["edges"], scales, device)
+    worker = EdgeWorker(kinds or ["edges"], scales, device, model)
     if piped:
         failed = _to_stdout(worker, *images)
     else:
@@ -215,6 +234,7 @@ def _by_ray(
     address: str | None,
     parquet: bool,
     skip_existing: bool,
+    model: str,
 ) -> None:
     """Write the edges of the images in a folder or behind a URL, by a Ray cluster."""
     from hnets.predict.cluster import edges_on_ray
@@ -231,6 +251,7 @@ def _by_ray(
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         outcome = edges_on_ray(
             inputs[0], target, kinds, scales, device, address, parquet, skip_existing,
+            weights=model,
             begin=lambda total: stack.enter_context(progress_bar(total)),
         )  # fmt: skip
     what = f"{outcome.written} rows" if parquet else f"{outcome.written * len(kinds)} files"

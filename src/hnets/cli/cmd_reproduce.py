@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ Rows = Annotated[str, typer.Option(help="Recipes to show or train, with commas b
 Page = Annotated[
     Path | None, typer.Option(help="Write the page of what ships too, such as docs/results.md.")
 ]
+Thresholds = Annotated[int, whole(1, 999, "Of the benchmark.")]
 Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
 Seeds = Annotated[int, whole(1, 100, "Runs per recipe.", "N")]
 Out = Annotated[Path, typer.Option(help="Folder for what is written.")]
@@ -133,7 +134,7 @@ _error_table(
 @reproduce.command()
 def table2(
     rows: Rows = "",
-    thresholds: Annotated[int, whole(1, 999, "Of the benchmark.")] = 99,
+    thresholds: Thresholds = 99,
     page: Page = None,
     train: Train = False,
     seeds: Seeds = 3,
@@ -154,6 +155,37 @@ def table2(
     retraining = _Retraining(train, seeds, changes, out, resume, device)
     retrain = partial(train_and_score, thresholds=thresholds, ways=TABLE2.measured)
     _show(TABLE2, rows, page, retrain, retraining)
+
+
+@reproduce.command()
+def edges(
+    rows: Rows = "",
+    thresholds: Thresholds = 99,
+    page: Page = None,
+    train: Train = False,
+    seeds: Seeds = 3,
+    changes: Changes = None,
+    out: Out = Path("runs/edges"),
+    resume: Resume = False,
+    device: Device = None,
+) -> None:
+    """Edges past the paper: detectors trained from scratch, beside the best published.
+
+    Prints the table and draws the scores against what each detector costs. With --train
+    every row is trained again, minutes per seed on a GPU, and then scored as in table2.
+    """
+    from hnets import plot
+    from hnets.studies.scoring import EDGE_WAYS, train_and_score
+    from hnets.studies.tables import EDGES, edge_front
+
+    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    plot.check_matplotlib()
+    retrain = partial(train_and_score, thresholds=thresholds, ways=EDGE_WAYS)
+    results, console = _show(EDGES, rows, page, retrain, retraining)
+    if not console.quiet:
+        make_folder(out)
+        path = plot.save(plot.front_figure(edge_front(results)), out / "front.png")
+        console.print(f"wrote {path}", soft_wrap=True)
 
 
 @reproduce.command()
@@ -187,7 +219,7 @@ def choices(
     retraining.show(console, study.choices_numbers(result).rich())
     if page is not None:
         figure = plot.choices_figure(study.measured_choices(result))
-        _write(page, study.choices_page(page, result), figure, study.FIGURE, console)
+        _write(page, study.choices_page(page, result), {study.FIGURE: figure}, console)
 
 
 @reproduce.command()
@@ -261,8 +293,8 @@ def _show(
     page: Path | None,
     retrain: Callable[..., dict[str, Any]],
     retraining: _Retraining,
-) -> None:
-    """Print a table, and write the page of results if one is asked for."""
+) -> tuple[dict[str, Any], Console]:
+    """Print a table, and write the page of results if one is asked for; what is in the table."""
     _check_page(page)
     names = [name.strip() for name in rows.split(",") if name.strip()]
     for name in names:
@@ -274,6 +306,7 @@ def _show(
     results, console = retraining.results(names or table.recipes, table.shipped, retrain)
     retraining.show(console, table.terminal(results).rich(), table.note)
     _write_results(page, console)
+    return results, console
 
 
 def _check_page(page: Path | None) -> None:
@@ -292,25 +325,29 @@ def _check_page(page: Path | None) -> None:
 
 
 def _write_results(page: Path | None, console: Console) -> None:
-    """Write the page of what ships, and its figure."""
+    """Write the page of what ships, and its figures."""
     if page is None:
         return
-    from hnets.plot import ablation_figure
+    from hnets.plot import ablation_figure, front_figure
     from hnets.studies.ablation import ablation_curves
     from hnets.studies.retrain import shipped_result
-    from hnets.studies.tables import FIGURE, results_page
+    from hnets.studies.tables import EDGES, FIGURE, FRONT, edge_front, results_page
 
-    figure = ablation_figure(ablation_curves(shipped_result("ablation")))
-    _write(page, results_page(), figure, FIGURE, console)
+    figures = {
+        FIGURE: ablation_figure(ablation_curves(shipped_result("ablation"))),
+        FRONT: front_figure(edge_front(EDGES.shipped())),
+    }
+    _write(page, results_page(), figures, console)
 
 
-def _write(page: Path, text: str, figure: Figure, name: str, console: Console) -> None:
+def _write(page: Path, text: str, figures: Mapping[str, Figure], console: Console) -> None:
+    """Write a page, and its figures by their paths from there."""
     from hnets.plot import save
 
     if console.quiet:  # another process of the training writes it
         return
-    path = save(figure, page.parent / name)
+    paths = [save(figure, page.parent / name) for name, figure in figures.items()]
     with replacing(page) as part:
         part.write_text(text, encoding="utf-8")
-    for written in (page, path):
+    for written in (page, *paths):
         console.print(f"wrote {written}", soft_wrap=True)

@@ -66,10 +66,25 @@ def normals(soft: Floats) -> Floats:
 
     By the formula of the literature, which takes an exactly horizontal line for a vertical one.
     """
-    down, right = np.gradient(_filtered(soft, _WIDE))
-    xx, xy, yy = np.gradient(right, axis=1), np.gradient(down, axis=1), np.gradient(down, axis=0)
+    xx, xy, yy = _curvature(soft)
     with np.errstate(divide="ignore", invalid="ignore"):  # the arctangent of infinity is π/2
         return np.mod(np.arctan(yy * np.sign(-xy) / (xx + 1e-5)), np.pi)
+
+
+def ridge_normals(soft: Floats) -> Floats:
+    """The angle across the ridge at each pixel: the direction in which the map curves most.
+
+    As `normals`, x to the right and y down, but right for lines in all directions.
+    """
+    xx, xy, yy = _curvature(soft)
+    upwards = np.arctan2(2 * xy, xx - yy) / 2  # of the larger second derivative
+    return np.where(xx + yy < 0, upwards + np.pi / 2, upwards)  # beside a ridge the map curves up
+
+
+def _curvature(soft: Floats) -> tuple[Floats, Floats, Floats]:
+    """Second derivatives of the smoothed map: along x, mixed, along y."""
+    down, right = np.gradient(_filtered(soft, _WIDE))
+    return np.gradient(right, axis=1), np.gradient(down, axis=1), np.gradient(down, axis=0)
 
 
 def suppress_across(soft: Floats, normal: Floats, reach: int = 1) -> Floats:

@@ -8,6 +8,7 @@ from hnets.plot.curves import (
     ablation_figure,
     choices_figure,
     cost_rule_figure,
+    front_figure,
     precision_recall_figure,
 )
 from hnets.plot.inside import (
@@ -38,6 +39,7 @@ __all__ = [
     "figure_style",
     "filters_figure",
     "flow_figure",
+    "front_figure",
     "harmonics_figure",
     "precision_recall_figure",
     "rotation_figure",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hnets.metrics.berkeley import Point, Scores
     from hnets.studies.ablation import Curve
     from hnets.studies.choices import MeasuredChoice
+    from hnets.studies.tables import FrontPoint
 
 _EXAMPLE = (64, 2)
 """The paper's of the cost rule: 64 channels, and orders 0 and 1."""
@@ -90,6 +91,40 @@ def choices_figure(measured: Mapping[str, Sequence[MeasuredChoice]]) -> Figure:
     light(axes, "x")
     figure.tight_layout()
     return figure
+
+
+@figure_style()
+def front_figure(points: Sequence[FrontPoint]) -> Figure:
+    """ODS against parameters, and against time where that was measured: one dot per detector."""
+    figure = Sheet(9.2, 3.9).figure
+    left, right = figure.subplots(1, 2, sharey=True)
+    for point in points:
+        colour = GREEN if point.ours else MUTED
+        for axes, cost in ((left, point.parameters), (right, point.time)):
+            if cost is None:
+                continue
+            axes.plot(cost, point.ods, "o", color=colour, markersize=6)
+            axes.annotate(
+                point.name, (cost, point.ods), xytext=(0, 6), textcoords="offset points",
+                ha="center", fontsize=8.5, color=colour, weight="bold" if point.ours else "normal",
+            )  # fmt: skip
+    left.set(xlabel="parameters", ylabel="ODS on BSDS500, one scale")
+    right.set_xlabel("CPU time, H-DSN = 1")
+    _log_ticks(left, {1000 * k: f"{k}k" for k in (20, 50, 100, 200, 500, 1000)})
+    _log_ticks(right, {times: f"{times:g}" for times in (0.2, 0.5, 1, 2, 5, 10)})
+    figure.tight_layout()
+    return figure
+
+
+def _log_ticks(axes: Axes, labels: Mapping[float, str]) -> None:
+    """A logarithmic axis with those of the ticks that it reaches."""
+    axes.set_xscale("log")
+    axes.margins(0.15, 0.15)
+    low, high = axes.get_xlim()
+    shown = [tick for tick in labels if low <= tick <= high]
+    axes.set_xticks(shown, labels=[labels[tick] for tick in shown])
+    axes.minorticks_off()
+    light(axes)
 
 
 @figure_style()

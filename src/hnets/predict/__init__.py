@@ -18,9 +18,15 @@ _MODULES = {
     "edge_detector": ("EdgeDetector", "OrientedEdges", "suppress_edges"),
     "ink": ("as_digit",),
 }
+EDGE_MODEL = "hdsn"
+"""The network that finds edges unless another is named."""
+EDGE_MODELS = {"tiny": "hedge_tiny", "small": "hedge_small", "base": "hedge_base"}
+"""Short names of networks that find edges."""
 SCALES = (0.1, 4.0)
 """The smallest and the largest scale that an image can be resized to."""
 __all__ = [
+    "EDGE_MODEL",
+    "EDGE_MODELS",
     "SCALES",
     "DigitClassifier",
     "DigitPrediction",

@@ -26,6 +26,7 @@ from PIL import Image
 
 from hnets.errors import InputError, suggest
 from hnets.files import replacing
+from hnets.predict import EDGE_MODEL
 
 if TYPE_CHECKING:
     from torch import nn
@@ -198,7 +199,7 @@ class EdgeWorker:
         kinds: Sequence[str] = ("edges",),
         scales: Sequence[float] = (1.0,),
         device: str | None = None,
-        weights: nn.Module | str | os.PathLike[str] = "hdsn",
+        weights: nn.Module | str | os.PathLike[str] = EDGE_MODEL,
         threads: int | None = None,
     ) -> None:
         import torch
@@ -319,7 +320,7 @@ class EdgeWorker:
 
     def detect(self, images: list[NDArray[np.uint8]]) -> list[Any]:
         """What `render` needs of images of one size: strengths, or strengths and angles."""
-        if {"thin", "orientation", "npz"}.isdisjoint(self.kinds):
+        if {"orientation", "npz"}.isdisjoint(self.kinds):
             return [(strength, strength) for strength in self.detector(images, self.scales)]
         return self.detector.oriented(images, self.scales)
 

@@ -22,13 +22,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hnets
 from hnets.data.image_file import stderr_discarded
 from hnets.errors import InputError, MissingExtra, reason
+from hnets.predict import EDGE_MODEL
 from hnets.predict.batch import FOR_ALL, KINDS, EdgeWorker, is_image_name, no_images, output_names
 from hnets.predict.storage import Place
+
+if TYPE_CHECKING:
+    from torch import nn
 
 REPORT = "_report.csv"
 """The file beside the output that lists the images that failed, and why."""
@@ -65,6 +69,7 @@ def edges_on_ray(
     parquet: bool = False,
     skip_existing: bool = False,
     workers: int | None = None,
+    weights: nn.Module | str | os.PathLike[str] = EDGE_MODEL,
     begin: Callable[[int], Callable[[str], None]] = lambda total: lambda path: None,
 ) -> Outcome:
     """Write the edges of the images in a folder to another one, by a Ray cluster.
@@ -81,13 +86,16 @@ def edges_on_ray(
         parquet: write Parquet files, rows of ``path`` and the kinds, in place of images.
         skip_existing: whether to leave out what the target has already.
         workers: that have a network; by default one per GPU, or per CPU but for those that read.
+        weights: as `EdgeDetector` takes them; read here, so that workers need no file.
         begin: is called with the number of images, and what it returns with each that is done.
     """
     try:
         import ray.data
     except ImportError:
         raise MissingExtra("clusters", "Ray", "cluster") from None
-    start, end = Place.of(source), Place.of(target)
+    from hnets.predict.edge_detector import edge_network
+
+    network, start, end = edge_network(weights), Place.of(source), Place.of(target)
     start, names = _images(start)
     outputs = {start.at(name): output for name, output in names.items()}
     existing = set(end.files(empty=False)) if skip_existing or parquet else set[str]()
@@ -108,7 +116,8 @@ def edges_on_ray(
             crew = _crew(device, workers)
             rows = ROWS if parquet else min(ROWS, -(-len(todo) // (4 * crew.number)))
             dataset = ray.data.from_arrow(list(_blocks(start, names, todo, rows)))
-            dataset = _stages(dataset, start, end, kinds, scales, parquet, crew)
+            options = {"kinds": kinds, "scales": scales, "weights": network}
+            dataset = _stages(dataset, start, end, options, parquet, crew)
             show, began = begin(len(todo)), time.monotonic()
             for path, error in _results(dataset, crew):
                 if error:
@@ -296,20 +305,21 @@ def _stages(
     dataset: Any,
     start: Place,
     end: Place,
-    kinds: Sequence[str],
-    scales: Sequence[float],
+    options: dict[str, Any],
     parquet: bool,
     crew: _Crew,
 ) -> Any:
-    """The steps of the work on a data set of images, as Ray Data runs them."""
+    """The steps of the work on a data set of images, as Ray Data runs them.
+
+    ``options`` are those of `EdgeWorker` that do not depend on the cluster.
+    """
     import ray.data
 
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
     context.max_errored_blocks = -1  # whose images are in the report
     context.max_consecutive_actor_init_deaths = 2 * crew.number
-    options = {"kinds": kinds, "scales": scales, "threads": crew.threads}
-    options["device"] = "cuda" if crew.gpus else "cpu"
+    options |= {"threads": crew.threads, "device": "cuda" if crew.gpus else "cpu"}
     ledger = ray.remote(num_cpus=0)(_Ledger).remote()
     tasks = {"compute": ray.data.TaskPoolStrategy(size=crew.readers), "num_cpus": _SHARE}
     actors = {
@@ -318,7 +328,7 @@ def _stages(
         "num_gpus": crew.gpus or None,
         "fn_constructor_kwargs": {"ledger": ledger, "options": options},
     }
-    written = {"folder": end, "kinds": kinds, "parquet": parquet}
+    written = {"folder": end, "kinds": options["kinds"], "parquet": parquet}
     for step, how in (
         (_read, {**tasks, "fn_kwargs": {"folder": start}}),
         (_Worker, actors),

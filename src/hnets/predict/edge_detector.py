@@ -17,17 +17,18 @@ from torch import Tensor, nn
 from hnets.devices import usable
 from hnets.errors import InputError, suggest
 from hnets.export import freeze
-from hnets.metrics.suppression import suppress
+from hnets.metrics.suppression import ridge_normals, suppress
 from hnets.models import EdgeNetwork, load
-from hnets.predict import SCALES
+from hnets.predict import EDGE_MODEL, EDGE_MODELS, SCALES
 from hnets.predict.image_input import Floats, ImageLike, Images, rgb
 from hnets.predict.orientation import OrientationReader
 from hnets.predict.rendering import edges_image, orientation_image, overlay_image
 from hnets.predict.tiles import View, at_once, predict_tiled, split
 
 _FRINGE = 8
-"""Pixels around a tile that suppression depends on: a map fades within 5 pixels of its border, and
-neighbours are read up to 3 pixels away, smoothing included."""
+"""Pixels around a tile that suppression depends on: a map fades within 5 pixels of its border,
+neighbours are read up to 3 pixels away, and directions are those of 13 pixels, smoothing
+included."""
 
 _FAINTEST = 0.5 / 255
 """Strength below which a line is black in an image of 8 bits."""
@@ -71,23 +72,16 @@ class EdgeDetector:
     memory that is needed and changes nothing else.
 
     Args:
-        weights: an H-DSN or HED by the name of its weights, a file or a run's folder, as
-            `hnets.load` takes them; or the network itself, of which a copy is frozen.
+        weights: as `edge_network` takes them; a copy of a network is frozen.
         device: where it runs.
     """
 
     def __init__(
         self,
-        weights: nn.Module | str | os.PathLike[str] = "hdsn",
+        weights: nn.Module | str | os.PathLike[str] = EDGE_MODEL,
         device: torch.device | str = "cpu",
     ) -> None:
-        network = weights if isinstance(weights, nn.Module) else load(weights)
-        if not isinstance(network, EdgeNetwork):
-            raise InputError(
-                f"EdgeDetector expects an H-DSN or an HED of hnets.models, got a "
-                f"{type(network).__name__}"
-            )
-        place = usable(device)
+        network, place = edge_network(weights), usable(device)
         self.model = cast(EdgeNetwork, freeze(network)).to(place)
         self._view = View(self.model.receptive_radius(), self.model.halvings, place)
 
@@ -136,10 +130,11 @@ class EdgeDetector:
         scales: Sequence[float] = (1.0,),
         variant: str = "standard",
     ) -> Floats | list[Floats]:
-        """Edges as lines: `suppress_edges` with the orientations that the network reports."""
+        """Edges as lines: `suppress_edges` of the strengths."""
 
         def lines(batch: Batch) -> list[Floats]:
-            return [suppress_edges(*edges, variant) for edges in self._oriented(batch, scales)]
+            strengths = self._predict(self.model, lambda maps: maps, batch, scales)[0]
+            return [suppress_edges(strength, variant=variant) for strength in strengths]
 
         return self._each(image, scales, lines, np.stack)
 
@@ -157,10 +152,10 @@ class EdgeDetector:
         if kind not in DRAWN:
             raise InputError(f"there is no kind {kind!r} of edges{suggest(kind, DRAWN)}")
         pixels = rgb(image)
-        if kind in ("edges", "overlay"):  # which networks without orientations have too
-            strength = angle = self(pixels, scales)
-        else:
+        if kind == "orientation":
             strength, angle = self.oriented(pixels, scales)
+        else:  # networks without orientations have these too
+            strength = angle = self(pixels, scales)
         return draw_edges(kind, pixels, strength, angle)
 
     @cached_property
@@ -222,18 +217,38 @@ class EdgeDetector:
         return stack(results) if stacked else results
 
 
+def edge_network(weights: nn.Module | str | os.PathLike[str]) -> EdgeNetwork:
+    """A network that finds edges, with its weights.
+
+    Args:
+        weights: ``"tiny"``, ``"small"`` or ``"base"``; ``"hdsn"``, the paper's; other weights by
+            their name, a file or a run's folder, as `hnets.load` takes them; or a network.
+    """
+    if not isinstance(weights, nn.Module):
+        weights = load(EDGE_MODELS.get(str(weights), weights))
+    if not isinstance(weights, EdgeNetwork):
+        raise InputError(
+            "expected a network that finds edges, such as small or hdsn, got a "
+            f"{type(weights).__name__}"
+        )
+    return weights
+
+
 def suppress_edges(
-    strength: NDArray[np.floating], angle: NDArray[np.floating], variant: str = "standard"
+    strength: NDArray[np.floating],
+    angle: NDArray[np.floating] | None = None,
+    variant: str = "standard",
 ) -> Floats:
     """Edges as lines one pixel wide: their strength where it is highest across them, 0 elsewhere.
 
-    Non-maximum suppression as in `hnets.metrics.suppression`, but across the orientations that the
-    network itself reports, where the literature estimates them from the map; and the skeleton of
-    what is left, without the corners of staircases and the patches of equal strength.
+    Non-maximum suppression as in `hnets.metrics.suppression`, but across the ridges of the map,
+    whichever way they run; and the skeleton of what is left, without the corners of staircases and
+    the patches of equal strength.
 
     Args:
         strength: ``(height, width)``.
-        angle: ``(height, width)``, the direction of the edge as `EdgeDetector` gives it.
+        angle: ``(height, width)``, directions of the edges to go across, as `EdgeDetector` gives
+            them; by default those of the ridges, which keep more of what people drew.
         variant: a name in `hnets.metrics.suppression.VARIANTS`.
     """
     from hnets.metrics.skeleton import skeletonise  # its tables are made at import
@@ -245,7 +260,11 @@ def suppress_edges(
     for rows, columns in split(height, width):
         top, left = max(0, rows.start - _FRINGE), max(0, columns.start - _FRINGE)
         window = np.s_[top : rows.stop + _FRINGE, left : columns.stop + _FRINGE]
-        normal = -(angle[window] + np.pi / 2)  # the convention of suppression: y down
+        normal: NDArray[np.floating] = (
+            ridge_normals(strength[window].astype(np.float64))
+            if angle is None
+            else -(angle[window] + np.pi / 2)  # the convention of suppression: y down
+        )
         tile = suppress(strength[window], variant, normal)
         tile = tile[rows.start - top :, columns.start - left :][: len(rows), : len(columns)]
         lines[rows.start : rows.stop, columns.start : columns.stop] = tile
@@ -260,7 +279,7 @@ def draw_edges(kind: str, image: NDArray[Any], strength: Floats, angle: Floats) 
         return overlay_image(image, strength)
     if kind == "orientation":
         return orientation_image(strength, angle)
-    return edges_image(suppress_edges(strength, angle) if kind == "thin" else strength)
+    return edges_image(suppress_edges(strength) if kind == "thin" else strength)
 
 
 def _angles(maps: Tensor) -> Tensor:

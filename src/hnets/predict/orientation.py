@@ -71,38 +71,55 @@ class OrientationReader:
 
 
 class _Fields:
-    """A weighted sum of the decoder's finest fields of order 2; the weights are real.
+    """A weighted sum of fields of order 2 of the decoder: at full resolution, or of two levels.
 
-    A mirror conjugates the fields and z alike, which complex weights would not allow.
+    The weights are real: a mirror conjugates the fields and z alike, which complex weights would
+    not allow.
     """
 
     def __init__(self, network: HEdge) -> None:
-        streams = network.decoder_streams[0]
-        self._where = streams.slices[streams.orders.index(2)]
-        self._level = network.levels[0]
+        number = 2 if network.levels[0] else 1  # half the resolution alone is too coarse
+        self._levels = network.levels[:number]
+        streams = network.decoder_streams[:number]
+        self._where = [each.slices[each.orders.index(2)] for each in streams]
         images, normals, away = _draw(_WIDE_DRAWN, _WIDE_SIDE)
         middle = slice(_WIDE_SIDE // 2 - _SIDE // 2, _WIDE_SIDE // 2 + _SIDE // 2 + 1)
         parts = []
         with torch.inference_mode():
             for some in images.to(network.mean).split(_AT_ONCE):
                 features = network.forward_features(pad_to_halve(some, network.halvings))
-                fields = self._fields(features, _WIDE_SIDE, _WIDE_SIDE)
-                parts.append(fields[:, :, middle, middle].cpu().double())
-        upright = torch.complex(*torch.cat(parts).chunk(2, 1))
-        upright = upright * torch.exp(-2j * normals)[:, None, None, None]
+                levels = [
+                    enlarge2d(fields, _WIDE_SIDE, _WIDE_SIDE, level)[:, :, middle, middle]
+                    for fields, level in self._fields(features)
+                ]
+                parts.append(torch.cat([_complex(maps) for maps in levels], 1))
+        upright = torch.cat(parts) * torch.exp(-2j * normals)[:, None, None, None]
         c = upright.permute(0, 2, 3, 1)[away[:, middle, middle] <= _NEAR]
         products = (c.mH @ c).real
         products += _RIDGE * products.diagonal().mean() * torch.eye(len(products))
         weights = torch.linalg.solve(products, c.sum(0).real)
-        self._weights = (weights / weights.norm()).to(network.mean)[:, None, None]
+        weights = (weights / weights.norm()).to(network.mean)[:, None, None]
+        self._weights = weights.split([maps.shape[1] // 2 for maps in levels])
 
     def __call__(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
-        fields = self._fields(features, height, width)
-        z = torch.stack([(part * self._weights).sum(1) for part in fields.chunk(2, 1)], 1)
-        return _smoothed(z, FIELDS_SMOOTHING)
+        levels = [
+            enlarge2d(_weighted(fields, weights), height, width, level)
+            for (fields, level), weights in zip(self._fields(features), self._weights, strict=True)
+        ]
+        return _smoothed(torch.stack(levels).sum(0), FIELDS_SMOOTHING)
 
-    def _fields(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
-        return enlarge2d(features[0][:, self._where], height, width, self._level)
+    def _fields(self, features: Sequence[Tensor]) -> list[tuple[Tensor, int]]:
+        """Those of each level that is read, and how often it is halved."""
+        levels = zip(features, self._where, self._levels, strict=False)
+        return [(maps[:, where], level) for maps, where, level in levels]
+
+
+def _complex(fields: Tensor) -> Tensor:
+    return torch.complex(*fields.cpu().double().chunk(2, 1))
+
+
+def _weighted(fields: Tensor, weights: Tensor) -> Tensor:
+    return torch.stack([(part * weights).sum(1) for part in fields.chunk(2, 1)], 1)
 
 
 class _Products:

@@ -48,6 +48,8 @@ WAYS = {
 }
 """The maps as they are; suppressed as the literature does; suppressed across the orientation that
 the network itself reports, which only harmonic networks do; and of the mean of three scales."""
+EDGE_WAYS = ("standard", "scales", "phase")
+"""How the detectors past the paper are scored."""
 Edges = NDArray[np.floating[Any]]
 
 
@@ -101,6 +103,7 @@ def score_results(
                 ) from None
             write_json(result, out / f"{name}.json")
         summarise_scores(result, thresholds)
+        result["cost"] = network_cost(result["recipe"])
         write_json(result, out / f"{name}.json")
     return dict(results)
 
@@ -170,6 +173,7 @@ def summarise_scores(result: StoredResult, thresholds: int) -> None:
     result["thresholds"] = thresholds
 
 
-def network_cost(model: str) -> dict[str, float]:
-    """Multiplications for an image of 481×321 pixels, by the name of a network."""
-    return {"multiplications": cost(create_model(model), (3, 321, 481)).multiplications}
+def network_cost(recipe: Mapping[str, Any]) -> dict[str, int]:
+    """Multiplications for an image of 481×321 pixels, of a recipe as a result holds it."""
+    network = create_model(recipe["model"]["name"])
+    return {"multiplications": cost(network, (3, 321, 481)).multiplications}

@@ -43,7 +43,7 @@ class EdgeViews:
             "height": image.height,
             "image": base64_png(image),
             "edges": base64_png(edges_image(strength)),
-            "lines": base64_png(edges_image(suppress_edges(strength, angle))),
+            "lines": base64_png(edges_image(suppress_edges(strength))),
             "orientation": base64_png(orientation_image(strength, angle)),
             "overlay": base64_png(overlay_image(np.asarray(image), strength)),
             "disc": base64_png(centre_crop(image).resize((2 * SIDE, 2 * SIDE))),

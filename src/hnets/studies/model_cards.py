@@ -1,0 +1,154 @@
+"""What trained networks are for: their data and its licence, scores, cost and limits.
+
+The numbers are those of the weights' cards and of the results that ship.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hnets.models import list_models, model_card
+from hnets.predict import EDGE_MODELS
+from hnets.studies.numbers import Numbers
+from hnets.studies.retrain import read_result
+from hnets.studies.tables import EDGES, edge_times, in_short
+from hnets.train import mean_and_spread
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is alike for all networks that were trained on a set of data."""
+
+    data: str
+    licence: str
+    use: str
+    limits: str
+
+
+_DIGITS = (
+    "`hnets digits`, `hnets.DigitClassifier`",
+    "single handwritten digits of one size, light on dark: not text, nor photographs of it that "
+    "were not prepared as `hnets digits` does",
+)
+TASKS = {
+    "bsds500": Task(
+        "BSDS500 (Arbelaez et al., 2011): photographs, with what four to nine people drew in each",
+        "for research; ask its authors about other uses of what was trained on it",
+        "`hnets edges`, `hnets.EdgeDetector`",
+        "it finds the edges of objects in photographs, as people draw them: not every edge of a "
+        "texture, and nothing was learned from drawings, text, medical images or depth",
+    ),
+    "rotmnist-r": Task(
+        "rotmnist-r: digits of MNIST (LeCun et al., 1998), each rotated by an angle of its own",
+        "MNIST's, which is free to use",
+        *_DIGITS,
+    ),
+    "mnist": Task(
+        "MNIST (LeCun et al., 1998): handwritten digits, upright", "free to use", *_DIGITS
+    ),
+}
+"""By the name of the data."""
+
+
+def card_page(name: str) -> str:
+    """The card of weights that ship, as Markdown below a heading."""
+    card = model_card(EDGE_MODELS.get(name, name))
+    task, recipe = TASKS[card["recipe"]["data"]["name"]], card["recipe"]
+    own = ".".join(filter(None, (card["model"], card["tag"])))
+    short = _short_name(own)
+    images = ", ".join(f"{split} {facts['images']:,}" for split, facts in card["data"].items())
+    facts = {
+        "for": task.use + (f", as `{short}`" if short != own else ""),
+        "not for": task.limits,
+        "size": _size(card, "H-DSN" if own == "hdsn" else short),
+        "data": f"{task.data}; images: {images}",
+        "licence of the data": task.licence,
+        "trained by": f"recipe `{recipe['name']}`, seed {recipe['seed']}, "
+        f"{recipe['training']['epochs']} epochs, from random weights",
+    }
+    lines = [f"- **{key}**: {value}" for key, value in facts.items()]
+    return "\n\n".join([f"## {own}", "\n".join(lines), _scores(card).markdown()])
+
+
+def _size(card: Mapping[str, Any], detector: str) -> str:
+    parts = [f"{card['parameters']:,} parameters"]
+    cost = (read_result(card["recipe"]["name"]) or {}).get("cost")
+    if cost is not None:
+        parts.append(f"{cost['multiplications'] / 1e9:.1f} G multiplications for 481×321 pixels")
+    if (time := edge_times().get(detector)) is not None:
+        parts.append(f"{time:.2f} times the H-DSN's time on a CPU core")
+    return ", ".join(parts)
+
+
+def _scores(card: Mapping[str, Any]) -> Numbers:
+    """What the network reached, and the mean over the seeds of its recipe where they ship."""
+    result = read_result(card["recipe"]["name"]) or {}
+    if card["recipe"]["data"]["name"] == "bsds500":
+        ways = {
+            "none": "the map as it is",
+            "standard": "after suppression",
+            "scales": "of three scales, after suppression",
+        }
+        rows = [
+            (text, *(in_short(scores[way], key) for key in ("ods", "ois", "ap")))
+            for way, text in ways.items()
+            if way in (scores := result.get("scores", {}))
+        ]
+        seeds = len(result.get("seeds", []))
+        return Numbers("", (f"test photographs, mean of {seeds}", "ODS", "OIS", "AP"), rows)
+    rows = [("these weights", f"{card['metrics']['test_error']:.2f}")]
+    if "test" in result.get("summary", {}):
+        seeds = result["summary"]["test"]
+        rows.append((f"mean of {seeds['n']} seeds", mean_and_spread(seeds)))
+    return Numbers("", ("test error, %", ""), rows)
+
+
+def models_numbers() -> Numbers:
+    """All weights that ship, in short."""
+    rows = []
+    for name in list_models(pretrained=True):
+        card = model_card(name)
+        if card["recipe"]["data"]["name"] == "bsds500":
+            score, command = f"ODS {_ods(card)}", f"hnets edges --model {_short_name(name)}"
+        else:
+            score, command = f"{card['metrics']['test_error']:.2f} % wrong", "hnets digits"
+        rows.append((name, f"{card['parameters']:,}", score, command))
+    return Numbers("Trained networks that ship", ("weights", "parameters", "test", "command"), rows)
+
+
+def detectors_numbers() -> Numbers:
+    """Those that find edges: what each costs and reaches."""
+    results, times, rows = EDGES.shipped(), edge_times(), list[tuple[str, ...]]()
+    for row in EDGES.rows:
+        if (result := results.get(row.recipe)) is not None:
+            time = f"{times[row.method]:.2f}" if row.method in times else ""
+            model = _short_name(result["recipe"]["model"]["name"])
+            ods = in_short(result["scores"]["standard"], "ods")
+            rows.append((model, f"{result['parameters']:,}", time, ods))
+    return Numbers("", ("--model", "parameters", "CPU time, hdsn = 1", "ODS on BSDS500"), rows)
+
+
+def _short_name(name: str) -> str:
+    return next((short for short, model in EDGE_MODELS.items() if model == name), name)
+
+
+def _ods(card: Mapping[str, Any]) -> str:
+    result = read_result(card["recipe"]["name"]) or {}
+    scores = result.get("scores", {}).get("standard")
+    return in_short(scores, "ods") if scores else ""
+
+
+def cards_page() -> str:
+    """The page of all cards, as Markdown."""
+    parts = [
+        "# Trained networks",
+        "The weights that come with the package, what they were trained on, what they reach and "
+        "what they are not for. Written by `hnets models --page docs/models.md` from the weights' "
+        "own cards and from the [results](results.md) that ship. `hnets.load(name)` gives the "
+        "network, `hnets.models.model_card(name)` the card as a dictionary.",
+        models_numbers().markdown(),
+        *(card_page(name) for name in list_models(pretrained=True)),
+    ]
+    return "\n\n".join(parts) + "\n"
