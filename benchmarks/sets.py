@@ -28,6 +28,7 @@ import peers
 
 import hnets
 from hnets.models._registry import register
+from hnets.models._weights import ModelConfig
 from hnets.train import (
     Diverged,
     Recipe,
@@ -72,16 +73,19 @@ def row_of(
     if not all(by_fold):
         return None
     contents = [report(part, team) for part in by_fold]
-    data = folds[0][0].recipe.data
+    data, model = folds[0][0].recipe.data, results[0].model
+    config = model.config
+    assert isinstance(config, ModelConfig)
     shape = tuple(folds[0][0].tasks[data.train].images.shape[1:])
     return {
         "recipe": name,
+        "model": {"name": config.name, "options": config.options},
         "share": data.share,
         "folds": len(folds),
         "images": contents[0]["data"][data.train]["images"],
         "shape": shape,
         "parameters": contents[0]["parameters"],
-        "multiplications": hnets.cost(results[0].model, shape).multiplications,
+        "multiplications": hnets.cost(model, shape).multiplications,
         "seconds": round(seconds, 1),
         "scores": {
             split: over_folds(contents, split) for split in (data.test, data.transfer) if split

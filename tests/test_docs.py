@@ -1,11 +1,14 @@
 """Every Python example in the documentation runs, and every file that it links or shows exists."""
 
+import importlib
+import json
 import re
 import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -117,3 +120,23 @@ d
     ```
 """
     assert examples(text) == [Example(3, "a = 1\n"), Example(17, "if e:\n    f = 1\n")]
+
+
+def test_the_tables_of_measured_sets_are_those_of_their_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    page = importlib.import_module("sets_page")
+    text, rows = page.PAGE.read_text(encoding="utf-8"), json.loads(page.RESULTS.read_text())
+    tables = {name: getattr(page, name)(rows) for name in ("plankton", "galaxies", "vessels")}
+    assert page.filled(text, tables) == text, "run python benchmarks/sets_page.py"
+
+    def row(share: float, error: float) -> dict[str, Any]:
+        settings = {"data": {"name": "plankton"}, "model": {"name": "hresnet18"}}
+        scores = {"test": {"error": {"mean": error, "std": 0.5, "n": 3}, "loss": {"mean": 1.0}}}
+        facts = {"share": share, "images": int(1000 * share), "parameters": 690_000}
+        times = {"multiplications": 6e8, "cpu_ms": 9.0, "seconds": 31.0}
+        return {"recipe": "mine", "settings": settings, "scores": scores, **facts, **times}
+
+    body = page.plankton([row(1, 20.0), row(0.1, 30.0)]).splitlines()[-1]
+    assert "| 0.69M | 0.6 G | 9 | 80.0 ± 0.5 (1.00) | 70.0 ± 0.5 (1.00) | 31, 31 |" in body

@@ -47,6 +47,16 @@ def test_vessels_are_alike_in_rotated_images(data_folder: Path, tmp_path: Path) 
         assert drawn.size == (565, 584)
 
 
+def test_shapes_are_detected_at_every_angle(tmp_path: Path) -> None:
+    out = tmp_path / "found.png"
+    printed = run("detector_features.py", "--steps", 8, "--images", 2, "--out", out)
+    found = [float(share) for share in re.findall(r"degrees: +([\d.]+) %", printed)]
+    assert len(found) == 6
+    assert sum(found) / len(found) > 75
+    with Image.open(out) as drawn:
+        assert drawn.size == (384, 384)
+
+
 def test_edges_become_lines(tmp_path: Path) -> None:
     image = np.full((120, 160), 60, np.uint8)
     image[30:90, 40:120] = 200
