@@ -45,7 +45,7 @@ class EveryLayer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        gated = hnn.Gated("3x0r + 3x1 + 2x2")
+        gated = hnn.Gated("3x0r + 2x1")
         self.body = nn.Sequential(
             hnn.HConv2d(
                 "2x0r", gated.in_streams, 5, padding="same", padding_mode="reflect", phase="ring"
@@ -54,20 +54,20 @@ class EveryLayer(nn.Module):
             hnn.HDropout2d(gated.out_streams, 0.2),
             hnn.HConv2d(gated.out_streams, "2x0 + 2x1", 5, padding=2, combine="max"),
             hnn.HBatchNorm2d("2x0 + 2x1"),
-            hnn.HBlurPool2d(2),
-            hnn.HConv2d("2x0 + 2x1", "2x-1 + 2x1", 3, padding=(1, 1), combine="stack"),
-            hnn.ModAct("2x-1 + 2x1 + 2x-1 + 2x1", torch.tanh),
-            hnn.HUpsample2d(2),
-            hnn.LightBlock("2x-1 + 2x1 + 2x-1 + 2x1", "2x-1 + 2x1 + 2x-1 + 2x1"),
+            hnn.HConv2d("2x0 + 2x1", "2x-1", 5, padding=(2, 2), combine="stack"),
+            hnn.ModAct("2x-1 + 2x-1", torch.tanh),
+            hnn.LightBlock("2x-1 + 2x-1", "2x-1 + 2x-1"),
         )
         self.side = nn.Sequential(
-            hnn.HConv2d("2x-1 + 2x1 + 2x-1 + 2x1", "4x0r + 4x1", 3, share=False, rings="gaussian"),
+            hnn.HConv2d("2x-1 + 2x-1", "4x0r + 4x1", 5, share=False, rings="gaussian"),
             hnn.LightBlock("4x0r + 4x1", "4x0r + 4x1", squeeze=True, mirror=True),
             hnn.HConv2d("4x0r + 4x1", "2x0r + 3x1", 1),
             hnn.Magnitude("2x0r + 3x1"),
+            hnn.HBlurPool2d(2),
+            hnn.HUpsample2d(2),
         )
         self.head = nn.Sequential(
-            hnn.HConv2d("2x-1 + 2x1 + 2x-1 + 2x1", "3x0 + 3x1", 4, stride=2, conjugate=True),
+            hnn.HConv2d("2x-1 + 2x-1", "3x0 + 3x1", 4, stride=2, conjugate=True),
             hnn.Magnitude("3x0 + 3x1", combine="sum"),
             hnn.GlobalMean(),
             nn.Linear(3, 5),

@@ -209,10 +209,10 @@ def test_files_are_compared_with_the_network(tmp_path: Path) -> None:
         hnets.export.compare(net, path, (1, 2, 4, 4))
 
 
-@pytest.mark.parametrize("side", [28, 40])
-def test_programs_for_maps_of_one_pixel(side: int) -> None:
+def test_programs_for_maps_of_one_pixel() -> None:
+    """Of an example with larger maps; `hnets export` makes its own of maps of one pixel."""
     net = hnets.models.z2cnn().eval()
-    module = hnets.export.program(net, (1, 1, side, side), one_pixel=True).module()
+    module = hnets.export.program(net, (1, 1, 40, 40), one_pixel=True).module()
     for batch, height, width in [(1, 28, 28), (3, 28, 41), (2, 60, 29)]:
         x = torch.randn(batch, 1, height, width)
         assert_same(outputs(module, x), outputs(net, x))

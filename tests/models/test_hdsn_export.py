@@ -70,7 +70,7 @@ def test_programs_agree_at_every_size_but_the_smallest(exported: Exported) -> No
 
 
 def test_one_compiled_graph_serves_every_size() -> None:
-    net = lively(HDSN((2, 2, 2)), torch.rand(2, 3, 40, 40)).eval()
+    net = lively(HDSN((2, 2)), torch.rand(2, 3, 40, 40)).eval()
     frozen, counter = hnets.freeze(net), CompileCounter()
     compiled = torch.compile(frozen, fullgraph=True, dynamic=True, backend=counter)
     for _, height, width in SIZES:

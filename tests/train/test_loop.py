@@ -185,13 +185,14 @@ def test_kill_9_of_a_real_process_costs_nothing_but_time(
     """Nor do its processes that decode images, which end later, keep the folder locked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HNETS_CACHE", str(tmp_path / "cache"))
-    recipe = tiny(training__epochs=40, data__stream=True)
+    recipe = tiny(training__epochs=12, data__stream=True)
     Path("mine.toml").write_text(to_toml(recipe))
     command = [sys.executable, "-m", "hnets", "train", "mine.toml", "--out", "run"]
     killed = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
     log, deadline = Path("run/seed-1/log.csv"), time.monotonic() + 120
     while not log.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
+    killed.send_signal(signal.SIGSTOP)  # it still has epochs to go
     busy = hnets_command("train", "--resume", "--out", "run", "--device", "cpu")
     killed.send_signal(signal.SIGKILL)
     killed.wait()

@@ -306,17 +306,17 @@ def test_values_follow_from_seed_and_number(quick: list[Recipe]) -> None:
 # Processes -----------------------------------------------------------------------------------
 
 WORKER = """
-import os, signal, sys, time
+import os, signal, time
 from pathlib import Path
 import torch
 from torch import nn
 from hnets.train import Result, Team, read_recipe, search
 
-calls = []
+calls, child = [], os.fork()
 
 def train(runs, team, watch):
     calls.append(1)
-    if "die" in sys.argv and len(calls) == 2:
+    if not child and len(calls) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.02)
     row = {"val_error": float(os.getpid()), "val_loss": 1.0}
@@ -324,21 +324,10 @@ def train(runs, team, watch):
 
 search.train, search.prepare = train, lambda *_, **__: None
 recipe = read_recipe("tiny.toml")
-Path(sys.argv[1]).touch()
-while not Path("go").exists():
-    time.sleep(0.01)
 with search.open_study(recipe, "tiny", Path(), os.environ.get("URL")) as (study, storage):
     list(search.train_trials(recipe, study, storage, 12, Team(0, 1, torch.device("cpu"))))
+print(os.getpid(), child, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-
-
-def process(*arguments: str, url: str | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", WORKER, *arguments],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **({"URL": url} if url else {})},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -387,20 +376,23 @@ def test_processes_share_a_study_and_retry_the_trial_of_a_killed_one(
     request: pytest.FixtureRequest,
 ) -> None:
     url = request.getfixturevalue("postgresql") if storage == "postgresql" else None
-    both = [process("first", url=url), process("second", "die", url=url)]
-    while not all(Path(name).exists() for name in ("first", "second")):
-        assert all(one.poll() is None for one in both), "a process ended before the start"
-        time.sleep(0.01)
-    Path("go").touch()
-    errors = [one.communicate(timeout=120)[1] for one in both]
-    assert errors == ["", ""]
-    assert [one.returncode for one in both] == [0, -signal.SIGKILL]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", WORKER],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **({"URL": url} if url else {})},
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    *pids, killed = map(int, done.stdout.split())
+    assert killed == -signal.SIGKILL
     with open_study(recipe(), "tiny", Path(), url) as (study, _):
         rows = study.get_trials()
     (lost,) = [one for one in rows if one.state == TrialState.RUNNING]
     ended = [one for one in rows if one.state == TrialState.COMPLETE]
     assert len(ended) == 11, "together with the one that runs there are as many as were asked for"
-    assert {one.value for one in ended} == {float(one.pid) for one in both}
+    assert {one.value for one in ended} == set(map(float, pids))
     assert len({one.params["optimiser.rate"] for one in rows}) == len(rows)
     monkeypatch.setattr(search, "GRACE", 1)
     time.sleep(2)
