@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.models._registry import register
+from hnets.nn._base import gpu_order
 from hnets.streams import Streams
 
 WIDTHS = (8, 16, 32, 64, 64)
@@ -208,8 +209,7 @@ class HED(EdgeNetwork):
 
     def forward_features(self, x: Tensor) -> list[Tensor]:
         """The maps of every stage, of images as `pad_to_halve` leaves them."""
-        if x.device.type == "cuda":  # in the order that cuDNN's fastest kernels and norms take
-            x = x.contiguous(memory_format=torch.channels_last)
+        x = gpu_order(x)
         return super().forward_features(x)
 
     def halve(self, maps: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from hnets import functional as F
 from hnets import nn as hnn
 from hnets.models._hdsn import EdgeNetwork
 from hnets.models._registry import register
-from hnets.nn._base import circle, flag, number, probability
+from hnets.nn._base import circle, flag, gpu_order, number, probability
 from hnets.nn.conv import all_kernels
 from hnets.streams import Streams
 
@@ -113,8 +113,7 @@ class HEdge(EdgeNetwork):
     def forward_features(self, x: Tensor) -> list[Tensor]:
         """The decoder's maps, the finest first, of images as `pad_to_halve` leaves them."""
         maps = (x - self.mean) / self.std
-        if maps.is_cuda:  # in the order that cuDNN's fastest kernels take
-            maps = maps.contiguous(memory_format=torch.channels_last)
+        maps = gpu_order(maps)
         encoded = [self.stem(maps)]
         for stage in self.stages:
             encoded.append(stage(F.halve2d(encoded[-1])))

@@ -14,7 +14,7 @@ from hnets import nn as hnn
 from hnets.basis import Rings
 from hnets.models._classifier import Classifier, info_of
 from hnets.models._registry import register
-from hnets.nn._base import circle, flag, probability, whole
+from hnets.nn._base import circle, flag, gpu_order, probability, whole
 from hnets.plan import Phase
 from hnets.streams import Streams
 
@@ -136,8 +136,7 @@ class HNetFourier(Classifier):
         """The maps of the last layer."""
         direction = F.mass_direction(x) if self.centre_of_mass else None
         for layer in self.layers:
-            if x.device.type == "cuda":  # where convolutions of many channels are faster so
-                x = x.contiguous(memory_format=torch.channels_last)
+            x = gpu_order(x)
             x = layer(x, direction)
         return x
 

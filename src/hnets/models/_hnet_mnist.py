@@ -12,6 +12,7 @@ from hnets import nn as hnn
 from hnets.basis import Rings
 from hnets.models._classifier import Classifier, info_of
 from hnets.models._registry import register
+from hnets.nn._base import gpu_order
 from hnets.streams import Streams, StreamsLike
 
 WIDTHS = (8, 8, 16, 16, 35, 35)
@@ -63,14 +64,14 @@ class HNetMNIST(Classifier):
     def forward_features(self, x: Tensor) -> Tensor:
         """The maps of the last layer but one."""
         for layer in list(self.layers)[:-1]:
-            x = layer(_fast(x))
+            x = layer(gpu_order(x))
         return x
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
         """Logits ``(batch, num_classes)`` of those maps, or the means of their magnitudes."""
         if pre_logits or not self.num_classes:
             return F.magnitude(x, self._streams).mean((2, 3))
-        logits: Tensor = self.layers[-1](_fast(x))
+        logits: Tensor = self.layers[-1](gpu_order(x))
         return logits
 
     def get_classifier(self) -> nn.Module:
@@ -84,11 +85,6 @@ class HNetMNIST(Classifier):
         out = Streams(f"{self.num_classes}x0 + {self.num_classes}x1")
         last = hnn.HConv2d(self._streams, out, phase="none", **self._conv)
         return nn.Sequential(last, InvariantLogits(out))
-
-
-def _fast(x: Tensor) -> Tensor:
-    """Maps in the order in which GPUs convolve many channels faster."""
-    return x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x
 
 
 class InvariantLogits(nn.Module):

@@ -7,7 +7,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
@@ -18,7 +17,7 @@ from hnets.models._classifier import Classifier, FeatureInfo, indices_of
 from hnets.models._hedge import harmonic_conv
 from hnets.models._registry import register
 from hnets.models._weights import remember_options
-from hnets.nn._base import circle, flag, image, probability, whole
+from hnets.nn._base import circle, flag, gpu_order, image, probability, whole
 from hnets.streams import Streams
 
 STEM = (7, 8)
@@ -36,7 +35,7 @@ class HResNet(Classifier):
     the image, so that rotations by 90 degrees are exact at every size: sides that cannot be halved
     often enough, which multiples of ``reduction`` can, are padded by repeating the border.
 
-    >>> import hnets
+    >>> import hnets, torch
     >>> net = hnets.create_model("hresnet10", num_classes=5).eval()
     >>> net(torch.rand(1, 3, 64, 64)).shape
     torch.Size([1, 5])
@@ -151,7 +150,7 @@ class HResNetFeatures(nn.Module):
     their ``streams`` say. A side of the image is a multiple of the reduction, or one more, so that
     all maps share its centre; `hnets.functional.pad_to_halve` makes it so.
 
-    >>> import hnets
+    >>> import hnets, torch
     >>> net = hnets.create_model("hresnet10", features_only=True, out_indices=(1, 4))
     >>> [tuple(maps.shape) for maps in net(torch.rand(1, 3, 64, 64))]
     [(1, 60, 16, 16), (1, 360, 2, 2)]
@@ -202,8 +201,7 @@ class _Stem(nn.Sequential):
         self.halve = halve
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.is_cuda:  # in the order that cuDNN's fastest kernels take
-            x = x.contiguous(memory_format=torch.channels_last)
+        x = gpu_order(x)
         maps = super().forward(x)
         return F.halve2d(maps) if self.halve else maps
 

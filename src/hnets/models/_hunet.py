@@ -19,7 +19,7 @@ from hnets.models._hedge import DecoderLevel
 from hnets.models._hresnet import HResNetFeatures
 from hnets.models._registry import backbones, create_model, register
 from hnets.models._weights import remember_options
-from hnets.nn._base import flag, image, probability, whole
+from hnets.nn._base import flag, gpu_order, image, probability, whole
 
 LEVELS = 4
 """Stages of the encoder, each with twice the width of the one before."""
@@ -64,8 +64,7 @@ class SegmentationNetwork(nn.Module):
 
     def forward_features(self, x: Tensor) -> Tensor:
         """The decoder's maps of the finest level, of images as `pad_to_halve` leaves them."""
-        if x.is_cuda:  # in the order that cuDNN's fastest kernels take
-            x = x.contiguous(memory_format=torch.channels_last)
+        x = gpu_order(x)
         maps: Tensor | None = None
         encoded = self.encode(self.norm(x))
         for join, level in zip(reversed(list(self.joins)), reversed(encoded), strict=True):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from hnets import nn as hnn
 from hnets.models._classifier import Classifier
 from hnets.models._registry import register
-from hnets.nn._base import image
+from hnets.nn._base import gpu_order, image
 
 WIDTHS = (64, 128, 256, 512)
 """Of the four stages, each of two blocks; all but the first halve the sides of their input."""
@@ -79,8 +78,7 @@ class ResNet18(Classifier):
     def forward_features(self, x: Tensor) -> Tensor:
         """The maps of the last stage."""
         image(x, type(self).__name__)
-        if x.device.type == "cuda":  # where convolutions of many channels are faster so
-            x = x.contiguous(memory_format=torch.channels_last)
+        x = gpu_order(x)
         x = self.maxpool(self.bn1(self.conv1(x)).relu())
         for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
             x = stage(x)
