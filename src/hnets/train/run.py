@@ -449,8 +449,11 @@ def _try(learner: Learner, task: Task, recipe: Recipe) -> None:
             f"[model] {recipe.model.name} cannot learn from batches of {recipe.training.batch} "
             f"with images of {shape}: {str(error).splitlines()[0]}"
         ) from None
-    if isinstance(task, Segmentation) and output.shape[2:] != images.shape[2:]:
+    pixels = isinstance(task, Segmentation)
+    sides = images.shape[2:] if pixels else ()
+    if not isinstance(task, EdgeDetection) and output.shape[2:] != sides:
+        what = "pixel, such as hunet" if pixels else "image, such as hresnet18"
         raise InputError(
-            f"[model] expected a network with an output per pixel, such as hunet, for "
-            f"{recipe.data.name}, got {recipe.model.name}"
+            f"[model] expected a network with an output per {what}, for {recipe.data.name}, got "
+            f"{recipe.model.name}"
         )
