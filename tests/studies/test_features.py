@@ -48,6 +48,11 @@ def test_any_layer_and_any_stream() -> None:
     assert len(measure_features(draw_digit(), layer=6, most=6).fields) == 6
 
 
+@pytest.mark.parametrize("name", ["hedge_tiny", "hunet"])
+def test_networks_whose_first_part_is_not_their_first_layer(name: str) -> None:
+    assert measure_features(disc(32), name, layer=1, size=32).image.shape == (32, 32, 3)
+
+
 # Orientation maps ----------------------------------------------------------------------------
 
 

@@ -83,7 +83,7 @@ def model_input(module: nn.Module, image: Image.Image, size: int, name: str) -> 
     if isinstance(module, HNetMNIST) and module.in_chans == 1:
         return torch.from_numpy(find_ink(image, name).digit())[None, None]
     first = next((part for part in module.modules() if isinstance(part, HConv2d)), None)
-    channels = 3 if first is None else first.in_streams.channels
+    channels = getattr(module, "in_chans", 3 if first is None else first.in_streams.channels)
     if channels not in (1, 3):
         raise InputError(
             f"expected a network of images with 1 or 3 channels, got {type(module).__name__} "
