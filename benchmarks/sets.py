@@ -85,7 +85,7 @@ def row_of(
         "images": contents[0]["data"][data.train]["images"],
         "shape": shape,
         "parameters": contents[0]["parameters"],
-        "multiplications": hnets.cost(model, shape).multiplications,
+        "multiplications": hnets.cost(model, shape).multiplications or None,  # of other libraries
         "seconds": round(seconds, 1),
         "scores": {
             split: over_folds(contents, split) for split in (data.test, data.transfer) if split
@@ -116,9 +116,10 @@ def line_of(row: dict[str, Any]) -> str:
         for split, kinds in row["scores"].items()
         for kind, value in kinds.items()
     ]
+    count = row["multiplications"]
     cells = (
         *(row["recipe"], f"{row['share']:g}", f"{row['images']:,}", f"{row['parameters']:,}"),
-        *(f"{row['multiplications'] / 1e9:.2f} G", ", ".join(scores), f"{row['seconds']:.0f}"),
+        *(f"{count / 1e9:.2f} G" if count else "", ", ".join(scores), f"{row['seconds']:.0f}"),
     )
     return f"| {' | '.join(cells)} |"
 
