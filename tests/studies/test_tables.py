@@ -107,8 +107,8 @@ def test_the_ablation_has_every_method_and_more_images_help() -> None:
     [
         ("hnet_mnist", "rotmnist-r-hnet", 1000),
         ("hnet_fourier_tiny", "rotmnist-r-fourier-tiny", 500),
-        ("hnet_fourier_base", "rotmnist-r-fourier-base-augmented", 50),
-        ("hnet_fourier_base.pointing", "rotmnist-r-fourier-base-pointing", 50),
+        ("hnet_fourier_base", "rotmnist-r-fourier-base-augmented", 100),
+        ("hnet_fourier_base.pointing", "rotmnist-r-fourier-base-pointing", 100),
     ],
 )
 def test_the_shipped_weights_have_the_error_that_their_card_says(
