@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -24,6 +24,8 @@ class Classifier(nn.Module, ABC):
 
     num_features: int
     """Numbers per image that `forward_head` gives with ``pre_logits``."""
+    last_layer: ClassVar[str] = "fc"
+    """Which part is replaced: its name."""
     feature_info: list[dict[str, Any]]
     """Channels, reduction and module of the maps on the way to the features, the finest first."""
 
@@ -44,12 +46,9 @@ class Classifier(nn.Module, ABC):
         """Logits ``(batch, num_classes)`` of images ``(batch, in_chans, height, width)``."""
         return self.forward_head(self.forward_features(x))
 
-    @abstractmethod
     def get_classifier(self) -> nn.Module:
         """The last layer."""
-
-    @abstractmethod
-    def _set_classifier(self, layer: nn.Module) -> None: ...
+        return self.get_submodule(self.last_layer)
 
     def reset_classifier(self, num_classes: int) -> None:
         """Replace the last layer by a new one for other classes; 0 leaves it out.
@@ -59,7 +58,7 @@ class Classifier(nn.Module, ABC):
         self.num_classes = whole(num_classes, "num_classes", least=0)
         like = next(self.parameters())
         layer = self._new_classifier() if num_classes else nn.Identity()
-        self._set_classifier(layer.to(like.device, like.dtype))
+        self.set_submodule(self.last_layer, layer.to(like.device, like.dtype))
         remember_options(self, num_classes=self.num_classes)
 
     def _new_classifier(self) -> nn.Module:

@@ -70,6 +70,8 @@ class HNetFourier(Classifier):
             ``"small"`` and ``"base"``, and 2.3 times those of ``"tiny"``.
     """
 
+    last_layer = "head.6"
+
     def __init__(
         self,
         size: Literal["tiny", "small", "base"] = "small",
@@ -145,13 +147,6 @@ class HNetFourier(Classifier):
         head = self.head[:-1] if pre_logits else self.head
         output: Tensor = head(self.magnitude(x).amax((2, 3)))
         return output
-
-    def get_classifier(self) -> nn.Module:
-        """The last layer."""
-        return self.head[-1]
-
-    def _set_classifier(self, layer: nn.Module) -> None:
-        self.head[-1] = layer
 
 
 class _Layer(nn.Sequential):

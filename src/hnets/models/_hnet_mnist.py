@@ -36,6 +36,8 @@ class HNetMNIST(Classifier):
             commute with reflections, 101,189 parameters; see `hnets.nn.HConv2d`.
     """
 
+    last_layer = "layers.6"
+
     def __init__(
         self,
         in_chans: int = 1,
@@ -73,13 +75,6 @@ class HNetMNIST(Classifier):
             return F.magnitude(x, self._streams).mean((2, 3))
         logits: Tensor = self.layers[-1](gpu_order(x))
         return logits
-
-    def get_classifier(self) -> nn.Module:
-        """The last layer, a convolution and its read-out."""
-        return self.layers[-1]
-
-    def _set_classifier(self, layer: nn.Module) -> None:
-        self.layers[-1] = layer
 
     def _new_classifier(self) -> nn.Module:
         out = Streams(f"{self.num_classes}x0 + {self.num_classes}x1")

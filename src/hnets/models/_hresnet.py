@@ -60,6 +60,8 @@ class HResNet(Classifier):
             follows other angles less well.
     """
 
+    fc: nn.Module
+
     def __init__(
         self,
         blocks: Sequence[int],
@@ -123,13 +125,6 @@ class HResNet(Classifier):
         pooled = lengths.amax((2, 3)) if self.global_pool == "max" else lengths.mean((2, 3))
         features: Tensor = self.drop(self.norm(pooled))
         return features if pre_logits else self.fc(features)
-
-    def get_classifier(self) -> nn.Module:
-        """The last layer."""
-        return self.fc
-
-    def _set_classifier(self, layer: nn.Module) -> None:
-        self.fc = layer
 
     def reset_classifier(
         self, num_classes: int, global_pool: Literal["avg", "max"] | None = None

@@ -8,6 +8,8 @@ and what was in orientation r is in orientation r + 1.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -31,6 +33,7 @@ class SevenLayers(Classifier):
     Subclasses say how wide layers are, in how many orientations, and what makes them.
     """
 
+    last_layer = "layers.6"
     width: int
     orientations = 1
 
@@ -61,9 +64,9 @@ class SevenLayers(Classifier):
         self.layers = nn.Sequential(*layers, nn.Identity())
         self.reset_classifier(num_classes)
 
+    @abstractmethod
     def _conv(self, number: int, into: int, out: int, size: int, bias: bool) -> nn.Module:
         """The convolution of a layer, by its number and the channels into it and out of it."""
-        raise NotImplementedError
 
     def _norm(self, channels: int) -> nn.Module:
         return nn.BatchNorm2d(channels)
@@ -90,13 +93,6 @@ class SevenLayers(Classifier):
             return x.mean((2, 3)).unflatten(1, (-1, self.orientations)).amax(2)
         logits: Tensor = self.layers[-1](x)
         return logits
-
-    def get_classifier(self) -> nn.Module:
-        """The last layer, a convolution and the mean over its positions."""
-        return self.layers[-1]
-
-    def _set_classifier(self, layer: nn.Module) -> None:
-        self.layers[-1] = layer
 
     def _new_classifier(self) -> nn.Module:
         return nn.Sequential(self._conv(7, self.width, self.num_classes, 4, True), hnn.GlobalMean())

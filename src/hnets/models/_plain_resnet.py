@@ -41,6 +41,8 @@ class ResNet18(Classifier):
     11689512
     """
 
+    fc: nn.Module
+
     def __init__(self, in_chans: int = 1, num_classes: int = 10) -> None:
         super().__init__(in_chans, num_classes)
         width = WIDTHS[0]
@@ -88,13 +90,6 @@ class ResNet18(Classifier):
         """Logits ``(batch, num_classes)`` of those maps, or their means over the image."""
         features: Tensor = self.mean(x)
         return features if pre_logits else self.fc(features)
-
-    def get_classifier(self) -> nn.Module:
-        """The last layer."""
-        return self.fc
-
-    def _set_classifier(self, layer: nn.Module) -> None:
-        self.fc = layer
 
 
 resnet18 = register("resnet18", ResNet18)
