@@ -16,6 +16,15 @@ def test_parameters_and_outputs() -> None:
         net(torch.rand(3, 64, 64))
 
 
+def test_widths_are_an_option() -> None:
+    net = resnet18(widths=(6, 8, 8, 10), num_classes=3)
+    assert net(torch.rand(2, 1, 64, 64)).shape == (2, 3)
+    assert [each["num_chs"] for each in net.feature_info] == [6, 6, 8, 8, 10]
+    assert net.layer3[0].downsample is not None  # it halves the sides, if it keeps the width
+    with pytest.raises(ValueError, match=r"widths are 4 whole numbers, got \(6, 8\)"):
+        resnet18(widths=(6, 8))
+
+
 def test_every_block_begins_as_its_shortcut() -> None:
     net = resnet18().eval()
     x = torch.rand(2, 64, 8, 8)

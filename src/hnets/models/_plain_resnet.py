@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 from hnets import nn as hnn
 from hnets.models._classifier import Classifier
 from hnets.models._registry import register
-from hnets.nn._base import gpu_order, image
+from hnets.nn._base import gpu_order, image, whole
 
 WIDTHS = (64, 128, 256, 512)
 """Of the four stages, each of two blocks; all but the first halve the sides of their input."""
@@ -39,28 +41,38 @@ class ResNet18(Classifier):
 
     >>> sum(p.numel() for p in ResNet18(in_chans=3, num_classes=1000).parameters())
     11689512
+
+    Args:
+        in_chans: channels of the images.
+        num_classes: classes of the images; 0 gives ``num_features`` numbers per image.
+        widths: channels of the four stages; the stem has as many as the first.
     """
 
     fc: nn.Module
 
-    def __init__(self, in_chans: int = 1, num_classes: int = 10) -> None:
+    def __init__(
+        self, in_chans: int = 1, num_classes: int = 10, widths: Sequence[int] = WIDTHS
+    ) -> None:
         super().__init__(in_chans, num_classes)
-        width = WIDTHS[0]
+        if not isinstance(widths, tuple | list) or len(widths) != len(WIDTHS):
+            raise ValueError(f"widths are {len(WIDTHS)} whole numbers, got {widths!r}")
+        width = whole(widths[0], "widths")
         self.conv1, self.bn1 = (
             nn.Conv2d(in_chans, width, 7, 2, 3, bias=False),
             nn.BatchNorm2d(width),
         )
         self.maxpool = nn.MaxPool2d(3, 2, 1)
         stages = list[nn.Module]()
-        for out in WIDTHS:
-            first = _Block(width, out, 1 if out == width else 2)
+        for number, out in enumerate(widths):
+            first = _Block(width, whole(out, "widths"), 2 if number else 1)
             stages.append(nn.Sequential(first, _Block(out, out, 1)))
             width = out
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
+        channels = (widths[0], *widths)
         modules = ("bn1", "layer1", "layer2", "layer3", "layer4")
         self.feature_info = [
             {"num_chs": out, "reduction": 2**halvings, "module": module}
-            for halvings, (out, module) in enumerate(zip((64, *WIDTHS), modules, strict=True), 1)
+            for halvings, (out, module) in enumerate(zip(channels, modules, strict=True), 1)
         ]
         self.mean, self.num_features = hnn.GlobalMean(), width
         self.reset_classifier(num_classes)
