@@ -104,6 +104,8 @@ def test_features_and_another_head(build: type[models.SegmentationNetwork], tmp_
     assert torch.equal(loaded(x), net(x))
     with pytest.raises(ValueError, match=r"Net expects images \(batch, 3, height, width\), got"):
         net(x[:, :1])
+    net.double().reset_classifier(2)
+    assert net(x.double()).dtype == torch.float64
 
 
 def test_frozen_copies_give_the_same() -> None:

@@ -7,6 +7,7 @@ image (`hnets.functional.pyramid`), at every size.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ LEVELS = 4
 """Stages of the encoder, each with twice the width of the one before."""
 
 
-class SegmentationNetwork(nn.Module):
+class SegmentationNetwork(nn.Module, ABC):
     """What the two U-Nets share: sizes, the norm of the input, and the logits of pixels.
 
     Subclasses set ``joins``, the decoder from the finest level to the coarsest, each a function of
@@ -51,16 +52,17 @@ class SegmentationNetwork(nn.Module):
     def reset_classifier(self, num_classes: int) -> None:
         """Replace the last layer by a fresh one of other outputs."""
         self.num_classes = whole(num_classes, "num_classes")
-        self.head = WeightedSum(self._values, num_classes)
+        like = self.norm.get_buffer("running_mean")
+        self.head = WeightedSum(self._values, num_classes).to(like)
         remember_options(self, num_classes=num_classes)
 
+    @abstractmethod
     def encode(self, x: Tensor) -> list[Tensor]:
         """The maps of each level, the finest first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, maps: Tensor) -> Tensor:
         """The real numbers of the decoder's maps that the last layer weighs."""
-        raise NotImplementedError
 
     def forward_features(self, x: Tensor) -> Tensor:
         """The decoder's maps of the finest level, of images as `pad_to_halve` leaves them."""
