@@ -160,3 +160,5 @@ def test_sets_in_memory_are_not_streamed() -> None:
         data.stream("mnist")
     with pytest.raises(InputError, match="there is no data set or folder 'nowhere'"):
         data.stream("nowhere")
+    with pytest.raises(InputError, match="there is no data set or folder ''"):
+        data.stream("")

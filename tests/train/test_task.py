@@ -302,7 +302,10 @@ def test_sizes_of_photographs_are_theirs(small: Path) -> None:
         load(_recipe().replace({"data.size": 64}).data, "train")
 
 
-@pytest.mark.parametrize(("key", "value"), [("evaluation.views", 4), ("augment.keep_centre", True)])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("evaluation.views", 4), ("augment.keep_centre", True), ("training.label_smoothing", 0.1)],
+)
 def test_what_is_for_digits_only_is_refused(small: Path, key: str, value: object) -> None:
     alone = {"augment.gamma": 0.0, "augment.colour": 0.0}  # which keep_centre is refused beside
     recipe = _recipe().replace({**alone, key: value})

@@ -145,7 +145,7 @@ def stream(
     if name in available():
         raise InputError(f"{name} is held in memory; images of a folder can be streamed")
     path_like = isinstance(name, os.PathLike) or bool({"/", os.sep} & set(name))
-    if not path_like and not os.path.isdir(folder):
+    if not name or (not path_like and not os.path.isdir(folder)):
         raise InputError(
             f"there is no data set or folder {name!r}{suggest(str(name), available())}"
         )

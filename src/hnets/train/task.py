@@ -262,6 +262,8 @@ def _refuse(recipe: Recipe, what: str) -> None:
     """Keys of a recipe that are for classes of images."""
     if recipe.evaluation.views:
         raise InputError(f"evaluation.views: {what} are not averaged; leave it out")
+    if recipe.training.label_smoothing:
+        raise InputError("training.label_smoothing: it is for classes of images; leave it out")
     if recipe.augment.keep_centre:
         raise InputError("augment.keep_centre: it is for shapes on black; leave it out")
 
