@@ -4,9 +4,9 @@
 
 Weights are names or files of networks that were trained on BSDS500's training set alone, for the
 validation set to be new to them. Lines are the maxima of the map across its edges; one is right if
-any person drew one within the benchmark's distance. Prints the scale and the shift of the logits
-that fit best (options of the networks), and how often lines of each strength,
-calibrated so, are right.
+any person drew one within the benchmark's distance. Prints how often lines of each strength are
+right, and the scale and the shift that the logits would fit best with (options of the networks;
+fit again with those, since the lines depend on them too).
 """
 
 import argparse
@@ -66,7 +66,7 @@ def main() -> None:
         logits, right = lines(hnets.EdgeDetector(weights), options.every)
         scale, shift = fit(logits, right)
         print(f"{weights}: scale {scale:.3f}, shift {shift:.3f}, of {len(logits):,} pixels")
-        strength = 1 / (1 + np.exp(-(scale * logits + shift)))
+        strength = 1 / (1 + np.exp(-logits))
         bins = np.digitize(strength, BINS[1:-1])
         points = [(strength[bins == k].mean(), right[bins == k].mean()) for k in np.unique(bins)]
         print("\n".join(f"  {said:.2f} is right in {true:.2f}" for said, true in points))

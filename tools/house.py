@@ -241,8 +241,13 @@ def diagram() -> str:
 
 
 def outside(files: list[str]) -> list[str]:
-    """The files of a walk that are no part of the inside of a network."""
-    return [file for file in files if not file.startswith(LAYERS)]
+    """The files of a walk that are no part of the inside of a network.
+
+    A network that builds on another one is its own file, and the other is inside of it.
+    """
+    shown = [file for file in files if not file.startswith(LAYERS)]
+    networks = [file for file in shown if file.startswith("models/_h")]
+    return [file for file in shown if file not in networks[1:]]
 
 
 def walks() -> dict[str, list[str]]:

@@ -38,7 +38,7 @@ def command(hnets_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("COLUMNS", "80")
-    return functools.partial(hnets_command, "edges")
+    return functools.partial(hnets_command, "edges", "--model", "hdsn")
 
 
 def photo(width: int = 37, height: int = 26) -> Image.Image:

@@ -12,10 +12,16 @@ from torch._dynamo.testing import CompileCounter
 from torch.export import ExportedProgram
 
 import hnets
-from hnets.models import HDSN, HED
+from hnets.models import HDSN, HED, HEdge
+from hnets.models._hedge import HEdgeSize
 from networks import lively
 
-NETWORKS = {"hdsn": lambda: HDSN((2, 2)), "hed": lambda: HED((2, 2))}
+DECODER = HEdgeSize((5, 1), (1, 1), (1, 1), False, decoder=1, tail=0)
+NETWORKS = {
+    "hdsn": lambda: HDSN((2, 2)),
+    "hed": lambda: HED((2, 2)),
+    "hedge": lambda: HEdge(DECODER, scale=0.5),
+}
 """Fewer stages and maps than the paper's: what is exported of each stage is the same."""
 SIZES = [(2, 64, 48), (1, 33, 47), (1, 97, 64), (3, 64, 97), (1, 5, 6), (1, 50, 70)]
 """A batch, and even, odd, mixed sizes, with and without a margin."""

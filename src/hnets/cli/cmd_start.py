@@ -45,7 +45,7 @@ def quickstart(
     figure = plot.edges_figure(photo, *EdgeDetector().oriented(photo))
     path = plot.save(figure, out / "edges.png", compact=True)
     console.print(
-        "The H-DSN that ships with hnets finds the edges in a photograph, and in the phases "
+        "A network that ships with hnets finds the edges in a photograph, and in the phases "
         "of its feature maps which way they run."
     )
     typer.echo(f"wrote {path}")

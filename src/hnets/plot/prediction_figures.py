@@ -42,7 +42,7 @@ def edges_figure(
     panels = (
         ("image", "", image),
         ("edges", "how sure the network is", 1 - strength),
-        ("orientations", "from the phases of order 1", orientation_colours(strength, angle)),
+        ("orientations", "from the phases of the fields", orientation_colours(strength, angle)),
     )
     for number, (title, note, pixels) in enumerate(panels):
         left = gap + number * (wide + gap)

@@ -18,7 +18,7 @@ _MODULES = {
     "edge_detector": ("EdgeDetector", "OrientedEdges", "suppress_edges"),
     "ink": ("as_digit",),
 }
-EDGE_MODEL = "hdsn"
+EDGE_MODEL = "small"
 """The network that finds edges unless another is named."""
 EDGE_MODELS = {"tiny": "hedge_tiny", "small": "hedge_small", "base": "hedge_base"}
 """Short names of networks that find edges."""

@@ -32,7 +32,7 @@ class EdgeViews:
 
     @cached_property
     def detector(self) -> EdgeDetector:
-        """The pretrained H-DSN."""
+        """The one that finds edges unless another is named."""
         return EdgeDetector()
 
     def images(self, data: bytes) -> dict[str, Any]:
