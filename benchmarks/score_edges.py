@@ -7,11 +7,13 @@ WEIGHTS are files that training left, such as runs/bsds500-hedge-tiny/seed-1/mod
 files with other names, the last number in the name is the seed. Writes SCORES/RECIPE.json for each
 network, a result as `hnets reproduce edges --train` makes it, after each score: a second call goes
 on where the first was stopped, and adds seeds. With --time, SCORES/edge-times.json is written.
-Copied to src/hnets/studies/results, these ship.
+With --ship these become the results of the package. Then write the pages: hnets reproduce edges
+--page docs/results.md, and hnets models --page docs/models.md.
 """
 
 import argparse
 import re
+import shutil
 from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -25,9 +27,10 @@ from timing import interleaved
 import hnets
 from hnets.data.bsds import photos
 from hnets.devices import cores
-from hnets.models._weights import WEIGHTS, read
+from hnets.models import model_card
+from hnets.models._weights import FOLDER, WEIGHTS, read
 from hnets.predict import EDGE_MODELS
-from hnets.studies.retrain import StoredResult, read_result, shipped_result
+from hnets.studies.retrain import SHIPPED, StoredResult, read_result, shipped_result
 from hnets.studies.scoring import EDGE_WAYS, WAYS, add_scores, network_cost, summarise_scores
 from hnets.train import read_recipe
 from hnets.train.result import commit, versions, write_json
@@ -52,6 +55,9 @@ def main() -> None:
     parser.add_argument("--thresholds", type=int, default=99)
     parser.add_argument("--time", action="store_true", help="time the networks beside the H-DSN")
     parser.add_argument("--rounds", type=int, default=15, help="of the timing")
+    parser.add_argument(
+        "--ship", action="store_true", help="copy results into the package, scores into the cards"
+    )
     options = parser.parse_args()
     options.scores.mkdir(parents=True, exist_ok=True)
     console = Console(markup=False, highlight=False, soft_wrap=True)
@@ -72,6 +78,22 @@ def main() -> None:
         facts = {"times": times, "commit": commit(), "versions": versions(torch.device("cpu"))}
         write_json(facts, options.scores / "edge-times.json")
         console.print(f"time on a CPU core: {times}")
+    if options.ship:
+        for result in results.values():
+            ship(result)
+        for path in options.scores.glob("edge-times.json"):
+            shutil.copy(path, SHIPPED)
+
+
+def ship(result: StoredResult) -> None:
+    """Make a result that of the package, and put the scores of the seed that ships on its card."""
+    name = result["recipe"]["model"]["name"]
+    card = model_card(name)
+    of_seed = {seed["seed"]: seed["scores"] for seed in result["seeds"]}
+    metrics = {"test": of_seed[card["recipe"]["seed"]]}
+    write_json({**card, "metrics": metrics}, FOLDER / f"{name}.json")
+    result["recipe"]["data"]["test"] = "test"  # which the training may not have looked at
+    write_json({**result, "data": card["data"]}, SHIPPED / f"{result['name']}.json")
 
 
 def score(file: Path, options: argparse.Namespace, pool: Executor, console: Console) -> None:

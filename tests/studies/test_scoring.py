@@ -64,9 +64,10 @@ def test_the_front_page_has_the_numbers_of_the_results() -> None:
             assert f"| {expected} |" in front
 
 
-def test_the_shipped_weights_are_of_a_seed_of_the_result() -> None:
-    card, result = model_card("hdsn"), retrain.read_result("bsds500-hdsn")
-    assert result is not None
+@pytest.mark.parametrize("recipe", ["bsds500-hdsn", *EDGES.shipped()])
+def test_the_shipped_weights_are_of_a_seed_of_the_result(recipe: str) -> None:
+    result = retrain.shipped_result(recipe)
+    card = model_card(result["recipe"]["model"]["name"])
     of_seed = {seed["seed"]: seed["scores"] for seed in result["seeds"]}
     assert card["metrics"]["test"] == of_seed[card["recipe"]["seed"]]
     assert card["data"] == result["data"]

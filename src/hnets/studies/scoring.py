@@ -160,8 +160,8 @@ def _eight_bits(soft: Edges) -> NDArray[np.float64]:
 
 
 def summarise_scores(result: StoredResult, thresholds: int) -> None:
-    """Add the mean and the spread over the seeds to a result whose seeds have scores."""
-    seeds = [seed["scores"] for seed in result["seeds"]]
+    """Add the mean and the spread over the seeds to a result, of ways that all of them have."""
+    seeds = [seed.get("scores", {}) for seed in result["seeds"]]
     result["scores"] = {
         way: {
             score: summarise([scores[way][score] for scores in seeds])
