@@ -104,9 +104,11 @@ def front_figure(points: Sequence[FrontPoint]) -> Figure:
             if cost is None:
                 continue
             axes.plot(cost, point.ods, "o", color=colour, markersize=6)
+            # Ours above and others below, so that names of neighbours do not meet.
+            away, weight = (6, "bold") if point.ours else (-14, "normal")
             axes.annotate(
-                point.name, (cost, point.ods), xytext=(0, 6), textcoords="offset points",
-                ha="center", fontsize=8.5, color=colour, weight="bold" if point.ours else "normal",
+                point.name, (cost, point.ods), xytext=(0, away), textcoords="offset points",
+                ha="center", fontsize=8.5, color=colour, weight=weight,
             )  # fmt: skip
     left.set(xlabel="parameters", ylabel="ODS on BSDS500, one scale")
     right.set_xlabel("CPU time, H-DSN = 1")
