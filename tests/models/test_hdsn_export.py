@@ -16,7 +16,7 @@ from hnets.models import HDSN, HED, HEdge
 from hnets.models._hedge import HEdgeSize
 from networks import lively
 
-DECODER = HEdgeSize((5, 1), (1, 1), (1, 1), False, decoder=1, tail=0)
+DECODER = HEdgeSize((5, 1), (1,), (1,), False, decoder=1, tail=1)
 NETWORKS = {
     "hdsn": lambda: HDSN((2, 2)),
     "hed": lambda: HED((2, 2)),
