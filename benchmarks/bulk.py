@@ -88,7 +88,7 @@ def main() -> None:
     print(f"one by one takes {faster.median:.3g} times as long as hnets edges")
 
 
-def photographs(folder: Path, number: int, original: Path | None) -> list[Path]:
+def photographs(folder: Path, number: int, original: Path | None = None) -> list[Path]:
     """Crops of a photograph, each another one."""
     if original is None:
         from skimage.data import coffee
