@@ -390,7 +390,7 @@ def test_all_that_is_wrong_is_said(command: Command) -> None:
         ("photo.png other.png -o -", "expected one image for stdout, got 2; give a folder"),
         ("photo.png -o - --thin --npz", "expected one of --thin, --npz for stdout, got 2; give"),
         ("photo.png --thick", "No such option"),
-        ("photo.png --model zebra", "no model is called 'zebra'; choose from"),
+        ("photo.png --model zebra", "no edge detector is called 'zebra'; choose from tiny, small"),
         ("photo.png --model base", "no trained weights for hedge_base; models that have some: "),
     ],
 )  # fmt: skip

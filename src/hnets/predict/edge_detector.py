@@ -18,7 +18,7 @@ from hnets.devices import usable
 from hnets.errors import InputError, suggest
 from hnets.export import freeze
 from hnets.metrics.suppression import ridge_normals, suppress
-from hnets.models import EdgeNetwork, load
+from hnets.models import EdgeNetwork, list_models, load
 from hnets.predict import EDGE_MODEL, EDGE_MODELS, SCALES
 from hnets.predict.image_input import Floats, ImageLike, Images, rgb
 from hnets.predict.orientation import OrientationReader
@@ -225,7 +225,11 @@ def edge_network(weights: nn.Module | str | os.PathLike[str]) -> EdgeNetwork:
             their name, a file or a run's folder, as `hnets.load` takes them; or a network.
     """
     if not isinstance(weights, nn.Module):
-        weights = load(EDGE_MODELS.get(str(weights), weights))
+        name = EDGE_MODELS.get(str(weights), weights)
+        if str(name).isidentifier() and not os.path.exists(name) and name not in list_models():
+            wanted = suggest(str(weights), [*EDGE_MODELS, "hdsn"])
+            raise InputError(f"no edge detector is called {weights!r}{wanted}")
+        weights = load(name)
     if not isinstance(weights, EdgeNetwork):
         raise InputError(
             "expected a network that finds edges, such as small or hdsn, got a "
