@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import hnets
 from hnets.data.image_file import stderr_discarded
 from hnets.errors import InputError, MissingExtra, reason
-from hnets.models import list_models
-from hnets.predict import EDGE_MODEL, EDGE_MODELS
+from hnets.predict import EDGE_MODEL
 from hnets.predict.batch import FOR_ALL, KINDS, EdgeWorker, is_image_name, no_images, output_names
 from hnets.predict.storage import Place
 
@@ -87,7 +86,7 @@ def edges_on_ray(
         parquet: write Parquet files, rows of ``path`` and the kinds, in place of images.
         skip_existing: whether to leave out what the target has already.
         workers: that have a network; by default one per GPU, or per CPU but for those that read.
-        weights: as `EdgeDetector` takes them; your own are read here, so that workers need no file.
+        weights: as `EdgeDetector` takes them; read here, so that workers need no file.
         begin: is called with the number of images, and what it returns with each that is done.
     """
     try:
@@ -117,11 +116,7 @@ def edges_on_ray(
             crew = _crew(device, workers)
             rows = ROWS if parquet else min(ROWS, -(-len(todo) // (4 * crew.number)))
             dataset = ray.data.from_arrow(list(_blocks(start, names, todo, rows)))
-            # What ships is on every machine; a network would lie in Ray's store, from which a
-            # worker that starts again may not get it.
-            ships = weights in (*EDGE_MODELS, *list_models(pretrained=True))
-            read = weights if ships else network
-            options = {"kinds": kinds, "scales": scales, "weights": read}
+            options = {"kinds": kinds, "scales": scales, "weights": network}
             dataset = _stages(dataset, start, end, options, parquet, crew)
             show, began = begin(len(todo)), time.monotonic()
             for path, error in _results(dataset, crew):

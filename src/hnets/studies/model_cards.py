@@ -114,8 +114,10 @@ def models_numbers() -> Numbers:
             score, command = f"ODS {_ods(card)}", f"hnets edges --model {_short_name(name)}"
         else:
             score, command = f"{card['metrics']['test_error']:.2f} % wrong", "hnets digits"
-        rows.append((name, f"{card['parameters']:,}", score, command))
-    return Numbers("Trained networks that ship", ("weights", "parameters", "test", "command"), rows)
+        data = card["recipe"]["data"]["name"]
+        rows.append((name, f"{card['parameters']:,}", data, score, command))
+    header = ("weights", "parameters", "data", "test", "command")
+    return Numbers("Trained networks that ship", header, rows)
 
 
 def detectors_numbers() -> Numbers:
