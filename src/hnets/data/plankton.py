@@ -76,10 +76,12 @@ def _decode(
 ) -> NDArray[np.uint8]:
     log.info("decoding %s images of plankton, which is done once", f"{len(members):,}")
 
-    def decode(member: zipfile.ZipInfo) -> NDArray[np.uint8]:
+    def decode(member: zipfile.ZipInfo, content: bytes) -> NDArray[np.uint8]:
         name = f"{archive.filename}: {member.filename}"
-        image = read_image(io.BytesIO(archive.read(member)), name=name, needed=2 * size)
+        image = read_image(io.BytesIO(content), name=name, needed=2 * size)
         return 255 - fit(image, size, 1)[0]
 
-    with ThreadPoolExecutor() as threads:  # decoding and resizing do not hold Python's lock
-        return np.stack(list(threads.map(decode, members)))
+    # Decoding and resizing do not hold Python's lock; the archive is read by this thread alone,
+    # because from Python 3.12 on two threads that read one archive see overlapping members.
+    with ThreadPoolExecutor() as threads:
+        return np.stack(list(threads.map(decode, members, map(archive.read, members))))
