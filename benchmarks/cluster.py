@@ -1,20 +1,22 @@
-"""Images per second of `hnets edges --ray` against the number of workers, on one machine.
+"""Images per second of `hnets edges --ray` with 1, 2 and 4 workers, against one process.
 
-    python benchmarks/cluster.py                         # 1, 2 and 4 workers
-    python benchmarks/cluster.py --workers 1,2,4,8 --images 400
+    python benchmarks/cluster.py                         # 1, 2 and 4 workers, if there are cores
+    python benchmarks/cluster.py --workers 1,2,4,8 --images 80
 
-Images are crops of a photograph, 481×321, as JPEG files. Each worker has one CPU and one network,
-and one more CPU reads and writes for all of them. The rate is that from the first tenth of the
-images on, when all workers have started; beside it stands that of one process with one thread,
-without Ray. What the work consists of is timed at the end, per image on one CPU.
+Images are crops of a photograph, 481×321, as JPEG files. Each worker has one CPU, one network and
+one thread of torch; one more CPU is Ray's to read and write for all of them. N workers are compared
+with one process of N threads of torch, in turns. Rates are those after the first quarter of the
+images, which is the first task of each worker. What the work consists of is timed at the end, per
+image on one thread.
 """
 
 import argparse
 import io
 import logging
+import os
+import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,53 +32,75 @@ from hnets.predict.cluster import edges_on_ray
 from hnets.predict.rendering import edges_image
 
 
-class Clock:
-    """When images are done."""
-
-    def __init__(self) -> None:
-        self.times = list[float]()
-
-    def begin(self, _: int) -> Callable[[str], None]:
-        return lambda path: self.times.append(time.perf_counter())
-
-    def rate(self) -> float:
-        """Images per second after the first tenth; those of a task get done together."""
-        start = self.times[len(self.times) // 10]
-        return sum(moment > start for moment in self.times) / (self.times[-1] - start)
-
-
 def main() -> None:
-    """Print the rates, and what the work consists of."""
+    """Print the rates and their ratios, and what the work consists of."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workers", default="1,2,4")
-    parser.add_argument("--images", type=int, default=200, help="per worker")
+    cores = os.cpu_count() or 1
+    default = ",".join(str(number) for number in (1, 2, 4) if number <= cores)
+    parser.add_argument("--workers", default=default)
+    parser.add_argument("--images", type=int, default=40, help="per worker")
+    parser.add_argument("--rounds", type=int, default=3, help="of both, in turns")
     args = parser.parse_args()
-    torch.set_num_threads(1)
     logging.getLogger("ray.data").setLevel(logging.ERROR)
+    numbers = [int(number) for number in args.workers.split(",")]
+    print(f"torch {torch.__version__}, Ray {ray.__version__}, {cores} cores; medians of "
+          f"{args.rounds} rounds (range)")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        numbers = [int(number) for number in args.workers.split(",")]
-        paths = photographs(Path(folder, "in"), args.images * max(numbers))
-        few = paths[: args.images]
-        alone, worker = Clock(), EdgeWorker(device="cpu")
-        show = alone.begin(0)
-        names = [Path(folder, "alone", path.stem) for path in few]
-        for _ in write_edges(worker, [EncodedImage(path.name, path) for path in few], names):
-            show("")
-        print(f"one process, one thread: {alone.rate():.3g} images/s", flush=True)
+        paths, worker = (
+            photographs(Path(folder, "all"), args.images * max(numbers)),
+            EdgeWorker(device="cpu"),
+        )
         for number in numbers:
-            source, clock = Path(folder, f"in-{number}"), Clock()
+            source = Path(folder, f"in-{number}")
             source.mkdir()
             for path in paths[: number * args.images]:
                 (source / path.name).hardlink_to(path)
+            rates = dict[str, list[float]]()
             ray.init(address="local", num_cpus=number + 1, include_dashboard=False,
                      log_to_driver=False, logging_level="error")  # fmt: skip
-            edges_on_ray(str(source), f"{folder}/out-{number}", workers=number, begin=clock.begin)
+            for _ in range(args.rounds):
+                for name, run in (("process", _process), ("workers", _workers)):
+                    with tempfile.TemporaryDirectory(dir=folder) as target:
+                        rate = _rate(run(worker, source, Path(target), number))
+                    rates.setdefault(name, []).append(rate)
             ray.shutdown()
-            times = clock.rate() / alone.rate()
-            print(f"{number} workers: {clock.rate():.3g} images/s, {times:.3g} times one process")
-        _parts(worker, few[0])
+            ratios = [b / a for a, b in zip(*rates.values(), strict=True)]
+            print(f"one process, {number} threads: {_spread(rates['process'])} images/s; "
+                  f"{number} workers of one thread: {_spread(rates['workers'])} images/s; "
+                  f"ratio {_spread(ratios)}", flush=True)  # fmt: skip
+        torch.set_num_threads(1)
+        _parts(worker, paths[0])
+
+
+def _process(worker: EdgeWorker, source: Path, target: Path, threads: int) -> list[float]:
+    """When each image was done by this process."""
+    torch.set_num_threads(threads)
+    paths = sorted(source.iterdir())
+    images = [EncodedImage(path.name, path) for path in paths]
+    done = write_edges(worker, images, [target / path.stem for path in paths])
+    return [time.perf_counter() for _ in done]
+
+
+def _workers(_: EdgeWorker, source: Path, target: Path, number: int) -> list[float]:
+    """When each image was done by workers of a cluster."""
+    times = list[float]()
+    edges_on_ray(
+        str(source), str(target), workers=number,
+        begin=lambda total: lambda path: times.append(time.perf_counter()),
+    )  # fmt: skip
+    return times
+
+
+def _rate(times: list[float]) -> float:
+    """Images per second after the first quarter; those of a task get done together."""
+    start = times[-(-len(times) // 4) - 1]
+    return sum(moment > start for moment in times) / (times[-1] - start)
+
+
+def _spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.3g} ({min(values):.3g}-{max(values):.3g})"
 
 
 def _parts(worker: EdgeWorker, path: Path) -> None:

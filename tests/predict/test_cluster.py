@@ -247,8 +247,16 @@ class Died(BaseException):
 def worker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Makes workers of a cluster in this process, which have one ledger."""
     monkeypatch.setattr("ray.get", lambda value: value)
+    monkeypatch.setattr("torch.set_num_threads", lambda number: None)  # for the tests that follow
     ledger = Ledger()
     return lambda *kinds: cluster._Worker(ledger, {"device": "cpu", "kinds": kinds or ["edges"]})
+
+
+def test_a_worker_computes_with_the_cpu_it_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = list[int]()
+    monkeypatch.setattr("torch.set_num_threads", threads.append)
+    cluster._Worker(Ledger(), {"device": "cpu"})
+    assert threads == [1]
 
 
 def test_rows_go_from_file_to_file(worker: Callable[..., Any], tmp_path: Path) -> None:

@@ -346,7 +346,11 @@ def _results(dataset: Any, crew: _Crew) -> Iterator[tuple[str, str]]:
 
     def consume() -> None:
         try:
-            for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow"):
+            # With a batch ahead of time each would come only when the next one is done.
+            batches = dataset.iter_batches(
+                batch_size=None, batch_format="pyarrow", prefetch_batches=0
+            )
+            for batch in batches:
                 results.put(batch.to_pylist())
             results.put(None)
         except BaseException as error:
@@ -415,6 +419,10 @@ class _Worker:
     """
 
     def __init__(self, ledger: Any, options: dict[str, Any]) -> None:
+        import torch
+
+        # A worker has reserved one CPU. Ray sees to it too, unless OMP_NUM_THREADS is set.
+        torch.set_num_threads(1)
         self.ledger, self.work = ledger, EdgeWorker(**options)
 
     def __call__(self, table: Any) -> Any:
