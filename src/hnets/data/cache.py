@@ -65,15 +65,23 @@ def find_data(what: str, root: str | os.PathLike[str] | None, *names: str) -> Pa
 
 
 def cached(name: str, source: str, make: Callable[[], Arrays]) -> Arrays:
-    """What ``make`` returns, from the cache if it is there, undamaged, and made from ``source``.
+    """What ``make`` returns, from the cache if it is there, undamaged, and made from ``source``."""
+    arrays = recall(name, source)
+    if arrays is None:
+        arrays = make()
+        keep(name, source, arrays)
+    return arrays
 
-    If the cache cannot be written, the arrays stay in memory until the process ends.
-    """
-    path = cache_folder() / f"{name}.npz"
-    arrays = _in_memory.get((path, source)) or _read(path, source)
-    if arrays is not None:
-        return arrays
-    images, labels = make()
+
+def recall(name: str, source: str) -> Arrays | None:
+    """What was kept under a name, if it is there, undamaged, and made from ``source``."""
+    path = _path(name)
+    return _in_memory.get((path, source)) or _read(path, source)
+
+
+def keep(name: str, source: str, arrays: Arrays) -> None:
+    """Write arrays to the cache; if it cannot be written, they stay in memory until the end."""
+    path, (images, labels) = _path(name), arrays
     try:
         with replacing(path) as part, part.open("wb") as file:
             seal = np.frombuffer(_seal(source, images, labels), np.uint8)
@@ -86,8 +94,11 @@ def cached(name: str, source: str, make: Callable[[], Arrays]) -> Arrays:
             error.strerror or error,
             name,
         )
-        _in_memory[path, source] = images, labels
-    return images, labels
+        _in_memory[path, source] = arrays
+
+
+def _path(name: str) -> Path:
+    return cache_folder() / f"{name}.npz"
 
 
 def _seal(source: str, images: NDArray[Any], labels: NDArray[Any]) -> bytes:

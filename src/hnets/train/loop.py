@@ -1,4 +1,4 @@
-"""The loop: epochs of steps, validation after each, a checkpoint.
+"""The loop: teachers if a recipe has any; epochs of steps, validation after each, a checkpoint.
 
 Several runs go through it side by side on one GPU, each with a CUDA graph and a stream of its own;
 elsewhere they go one after the other.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
@@ -20,6 +21,8 @@ from hnets.train.recipe import Recipe, Schedule
 from hnets.train.result import Diverged, Result
 from hnets.train.run import Run, Watch, prepare
 from hnets.train.step import Learner
+from hnets.train.task import EdgeDetection
+from hnets.train.teachers import soft_labels
 
 SEARCHED = 3
 """Algorithms that cuDNN tries per convolution: with torch's 10, a first step can take minutes."""
@@ -31,6 +34,7 @@ def train(
     """Train every run to its end; if some diverge, the others first, and then raise `Diverged`.
 
     Runs that are not prepared yet are prepared here, from their checkpoints if they are to resume.
+    Teachers that some of them need are trained first, unless their labels are in the cache.
     """
     prepare([run for run in runs if run.learner is None], team, resume)
     streamed = any(isinstance(task.images, Streamed) for run in runs for task in run.tasks.values())
@@ -40,6 +44,9 @@ def train(
     try:
         for run in runs if team.leads else ():
             run.open()
+        for run in runs:
+            if run.recipe.teachers.weight:
+                _soften(run, team, watch)
         for group in groups:
             ended, messages = _train_group(group, team, watch)
             results += ended
@@ -50,6 +57,21 @@ def train(
     if diverged:
         raise Diverged(next(iter(diverged.values())), list(diverged), results)
     return results
+
+
+def _soften(run: Run, team: Team, watch: Watch | None) -> None:
+    """Mix the outputs of teachers into the labels of a run, and train the teachers if need be."""
+    split, learner = run.recipe.data.train, run.learner
+    task = run.tasks[split]
+    assert isinstance(task, EdgeDetection)
+    assert learner is not None
+    if not task.soft:  # which runs of one recipe share
+        labels = soft_labels(run, task.images, team, partial(train, resume=True, watch=watch))
+        if labels is None:
+            return
+        run.teachers |= labels.facts
+        run.tasks[split] = task = task.softened(labels.maps, run.recipe.teachers.weight)
+    learner.task = task
 
 
 def _train_group(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
     from hnets.train.checkpoint import Row
@@ -25,10 +25,10 @@ PAUSE = 15.0
 def watching(runs: Sequence[Run], console: Console, cuda: bool = False) -> Iterator[Watch]:
     """Show loss, error, learning rate, images per second and the time left of every run.
 
-    Before the first epoch a GPU compiles kernels and looks for fast ones, which is shown as well.
+    Runs that begin later, such as those of teachers, are added then. Before the first epoch a GPU
+    compiles kernels and looks for fast ones, which is shown as well.
     """
     state = "preparing kernels" if cuda else "starting"
-    labels = {run: f"{run.name} seed {run.seed}" for run in runs}
     if console.is_terminal:
         columns = (
             TextColumn("{task.description}"),
@@ -37,12 +37,15 @@ def watching(runs: Sequence[Run], console: Console, cuda: bool = False) -> Itera
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         )
         with Progress(*columns, console=console) as progress:
-            bars = {
-                run: progress.add_task(label, total=run.recipe.training.epochs, state=state)
-                for run, label in labels.items()
-            }
+
+            def add(run: Run) -> TaskID:
+                return progress.add_task(_label(run), total=run.recipe.training.epochs, state=state)
+
+            bars = {run: add(run) for run in runs}
 
             def draw(run: Run, row: Row) -> None:
+                if run not in bars:
+                    bars[run] = add(run)
                 state = _describe(run, row, wide=console.width >= 100)
                 progress.update(bars[run], completed=row["epoch"], state=state)
 
@@ -50,16 +53,21 @@ def watching(runs: Sequence[Run], console: Console, cuda: bool = False) -> Itera
         return
     if cuda:
         console.print(state)
-    last = dict.fromkeys(labels, time.monotonic())
+    began = time.monotonic()
+    last: dict[Run, float] = {}
 
     def write(run: Run, row: Row) -> None:
         ended = row["epoch"] == run.recipe.training.epochs
-        if ended or time.monotonic() - last[run] > PAUSE:
+        if ended or time.monotonic() - last.get(run, began) > PAUSE:
             last[run] = time.monotonic()
-            line = f"{labels[run]}  {_describe(run, row)}  {row['seconds']:.0f} s"
+            line = f"{_label(run)}  {_describe(run, row)}  {row['seconds']:.0f} s"
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     yield write
+
+
+def _label(run: Run) -> str:
+    return f"{run.name} seed {run.seed}"
 
 
 def _describe(run: Run, row: Row, wide: bool = True) -> str:

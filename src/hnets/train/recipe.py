@@ -59,6 +59,17 @@ Fraction = Annotated[float, lambda x: 0 <= x < 1, "a number from 0 to below 1"]
 Share = Annotated[float, lambda x: 0 < x <= 1, "a number above 0, up to 1"]
 Weight = Annotated[float, lambda x: 0 <= x <= 1, "a number from 0 to 1"]
 Degrees = Annotated[float, lambda x: 0 <= x <= 180, "degrees from 0 to 180"]
+Several = Annotated[int, lambda n: n > 1, "a whole number from 2 up"]
+Scales = Annotated[
+    tuple[float, ...],
+    lambda xs: xs and all(0.1 <= x <= 4 for x in xs),
+    "numbers from 0.1 to 4, such as [0.5, 1.0, 1.5]",
+]
+Part = Annotated[
+    tuple[int, ...],
+    lambda ns: not ns or (len(ns) == 2 and 0 <= ns[0] < ns[1] > 1),
+    "[], or the number of a part and how many parts there are, such as [0, 4]",
+]
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,9 @@ class Data(Section):
     the share is the same, and all of them again in every larger share."""
     limit: Count = 0
     """Train on the first so many images only; 0 is all of them."""
+    hold_out: Part = ()
+    """``[k, n]``: train without the images of number k, k + n, k + 2n and so on, as in n-fold
+    cross-validation; empty: with all of them."""
     size: int = 0
     """Side to which images of a folder, of plankton or of MiraBest are resized; 0 is the default of
     `hnets.data.load`."""
@@ -155,6 +169,24 @@ class Edges(Section):
     more the side outputs are free to complement one another."""
     sparsity: NonNegative = 0.1
     """Weight of the term that holds the mean of an output to the share of edge pixels."""
+
+
+@dataclass(frozen=True)
+class Teachers(Section):
+    """Networks that soften the labels of an edge detector, each those of images it has not seen."""
+
+    weight: Weight = 0.0
+    """Part of the teachers' output in what is taught at a pixel, beside its label. Pixels without a
+    label then count too, as this part of one off the edges. 0 is no teachers."""
+    recipe: str = ""
+    """By which they are trained, a name or a .toml file, but for its data and its own teachers;
+    empty is the recipe itself."""
+    folds: Several = 4
+    """How many they are; each leaves out one part of the images, and predicts that part."""
+    epochs: Count = 0
+    """Epochs of each; 0 is as many as their recipe has."""
+    scales: Scales = (0.5, 1.0, 1.5)
+    """Images are resized by these factors, and the outputs averaged."""
 
 
 @dataclass(frozen=True)
@@ -245,6 +277,7 @@ class Recipe:
     data: Data
     augment: Augment = Augment()
     edges: Edges = Edges()
+    teachers: Teachers = Teachers()
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     training: Training = Training()
@@ -323,6 +356,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     elif hint is int:
         whole = isinstance(value, int) and not isinstance(value, bool)
         expect(whole, where, "a whole number", value)
+    elif typing.get_origin(hint) is tuple:
+        expect(isinstance(value, list | tuple), where, "a list of numbers", value)
+        return tuple(_convert(typing.get_args(hint)[0], one, where) for one in value)
     elif hint in (bool, str):
         name = "true or false" if hint is bool else "text"
         expect(isinstance(value, hint), where, name, value)
@@ -394,6 +430,25 @@ def read_recipe(source: str | Path, changes: list[str] | None = None) -> Recipe:
     except ValueError as error:  # of tomllib, or of a number with thousands of digits
         raise InputError(f"{path} is not valid TOML: {error}") from None
     return recipe.replace(dict(map(_parse_change, changes or [])))
+
+
+def teacher_recipe(recipe: Recipe) -> Recipe:
+    """What the teachers of a recipe are trained by, but for the images that each leaves out."""
+    rules, data = recipe.teachers, recipe.data
+    expect(not data.hold_out, "data.hold_out", "[] beside teachers, who hold out", data.hold_out)
+    try:
+        base = read_recipe(rules.recipe) if rules.recipe else recipe
+        training = dataclasses.replace(base.training, epochs=rules.epochs or base.training.epochs)
+        return dataclasses.replace(
+            base,
+            data=dataclasses.replace(data, val="", test="", transfer=""),
+            training=training,
+            teachers=Teachers(),
+            evaluation=Evaluation(),
+            search=Search(),
+        )
+    except InputError as error:
+        raise InputError(f"teachers.recipe: {error}") from None
 
 
 def _parse_change(text: str) -> tuple[str, Any]:

@@ -92,6 +92,7 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
         "name": run.name,
         "recipe": run.recipe.to_dict(),
         "from": run.start._asdict() if run.start is not None else None,
+        **({"teachers": run.teachers} if run.teachers else {}),
         "parameters": sum(p.numel() for p in results[0].model.parameters()),
         "data": {
             split: {"images": len(data), "sha256": data.digest} for split, data in run.data.items()

@@ -33,7 +33,7 @@ from hnets.train import checkpoint
 from hnets.train.checkpoint import CheckpointError, Row, Start
 from hnets.train.distributed import ALONE, Team
 from hnets.train.progress import Log
-from hnets.train.recipe import Data, Recipe, expect, first_difference, read_recipe
+from hnets.train.recipe import Data, Recipe, expect, first_difference, read_recipe, teacher_recipe
 from hnets.train.step import Learner
 from hnets.train.task import EdgeDetection, Segmentation, Task, edge_network, look_up, task_of
 
@@ -99,6 +99,8 @@ class Run:
     data: dict[str, Examples] = field(default_factory=dict, init=False, repr=False)
     tasks: dict[str, Task] = field(default_factory=dict, init=False, repr=False)
     """By split: what is learned from it, on the device."""
+    teachers: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    """What is known of the networks that softened its labels, if any did."""
     learner: Learner | None = field(default=None, init=False, repr=False)
     """The network while it learns; None before `prepare` and after the last epoch."""
     _log: Log | None = field(default=None, init=False, repr=False)
@@ -301,7 +303,8 @@ def prepare(
 
     Runs share what they have in common, with one another and with what is ``loaded`` already. To
     resume is to go on from the checkpoints in the folders. ``say`` takes a line on every split that
-    is streamed, and on trained weights that a run begins with.
+    is streamed, and on trained weights that a run begins with. Labels are softened by teachers only
+    when the training begins.
     """
     loaded = {} if loaded is None else loaded
     prepared = dict[int, Run]()
@@ -321,10 +324,12 @@ def prepare(
                 run.data[name], on_device = loaded[source, split]
                 run.tasks[name] = task_of(recipe, on_device, team)
             _alike(run)
-        run.data, run.tasks = first.data, first.tasks
+        run.data, run.tasks, run.teachers = first.data, first.tasks, first.teachers
         task, batch = run.tasks[recipe.data.train], recipe.training.batch
         most = f"at most the {len(task)} images of {recipe.data.name} {recipe.data.train}"
         expect(batch <= len(task), "training.batch", most, batch)
+        if first is run and recipe.teachers.weight:
+            _check_teachers(recipe, task)
         model = build(recipe, run.seed, task)
         resumed = resume and run.folder is not None and checkpoint.exists(run.folder)
         if run.start is not None and not resumed:
@@ -362,10 +367,20 @@ def _alike(run: Run) -> None:
         expect(met, "data.transfer", wanted, recipe.transfer)
 
 
+def _check_teachers(recipe: Recipe, task: Task) -> None:
+    """Refuse teachers that could not learn from their parts of the images."""
+    teacher, folds, count = teacher_recipe(recipe), recipe.teachers.folds, len(task)
+    expect(folds <= count, "teachers.folds", f"at most the {count} images of the set", folds)
+    left, batch = count - math.ceil(count / folds), teacher.training.batch
+    wanted = f"at most the {left} images that a teacher sees"
+    expect(batch <= left, "training.batch of the teachers", wanted, batch)
+    build(teacher, teacher.training.seed, task)
+
+
 def load(
     recipe: Data, split: str, team: Team = ALONE, say: Callable[[str], None] = log.info
 ) -> Examples:
-    """A split of a recipe's data; of the training split, as many images as share and limit say."""
+    """A split of a recipe's data; of the training split, the images that the recipe says."""
     size, channels = recipe.size or None, recipe.channels or None
     dataset: Examples | None = None
     stream = recipe.stream if recipe.stream != "auto" else recipe.name not in data.available()
@@ -384,6 +399,9 @@ def load(
         most = f"at most the {len(dataset)} images of {recipe.name} {split}"
         expect(recipe.limit <= len(dataset), "data.limit", most, recipe.limit)
         dataset = dataset.subset(recipe.limit)
+    if split == recipe.train and recipe.hold_out:
+        part, parts = recipe.hold_out
+        dataset = dataset.subset(torch.arange(len(dataset)) % parts != part)
     return dataset
 
 

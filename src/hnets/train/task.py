@@ -3,7 +3,8 @@
 Classes are learned by cross-entropy, those of pixels inside the field of view. The loss of a
 photograph is the cross-entropy of each of the network's outputs (five sides and their fusion),
 averaged over pixels, with weights that make up for edges being rare; and for each output a term
-that holds its mean to the share of edge pixels, the paper's sparsity regulariser.
+that holds its mean to the share of edge pixels, the paper's sparsity regulariser. Labels of edges
+may be softened by the outputs of teachers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hnets.metrics.segmentation import segmentation_scores
 from hnets.models._hdsn import EdgeNetwork
 from hnets.train.augment import augment, move, tone
 from hnets.train.distributed import ALONE, Team
-from hnets.train.recipe import Augment, Edges, Recipe
+from hnets.train.recipe import Augment, Edges, Recipe, Teachers
 
 PORTION = 1000 * 28 * 28
 """Pixels of the images that are classified at a time."""
@@ -127,6 +128,8 @@ class EdgeDetection:
     """(n, planes, height, width), uint8, as `edge_labels` makes them."""
     rules: Edges = field(default_factory=Edges)
     augment: Augment = field(default_factory=Augment)
+    soft: float = 0.0
+    """Weight of the labels' last plane, if it is that of `softened`."""
 
     @classmethod
     def of(cls, recipe: Recipe, data: EdgeSet) -> EdgeDetection:
@@ -137,6 +140,10 @@ class EdgeDetection:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def softened(self, maps: Tensor, weight: float) -> EdgeDetection:
+        """The same task, with a ``weight`` for the probabilities ``(n, height, width)``, uint8."""
+        return replace(self, labels=torch.cat([self.labels, maps[:, None]], 1), soft=weight)
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -150,7 +157,7 @@ class EdgeDetection:
         labels = self.labels.index_select(0, rows).float()
         images, labels = _changed(values(images), labels, rows, changes)
         logits = edge_network(model).logits(images).float()
-        return edge_loss(logits, labels, self.rules).sum()
+        return edge_loss(logits, labels, self.rules, self.soft).sum()
 
     def inputs(self) -> Iterator[Tensor]:
         """The photographs, a portion at a time."""
@@ -246,6 +253,8 @@ def task_of(
     """What a recipe learns from a data set."""
     if isinstance(data, EdgeSet):
         return EdgeDetection.of(recipe, data)
+    if recipe.teachers != Teachers():
+        raise InputError(f"[teachers]: they are for edges, and {recipe.data.name} has none")
     if isinstance(data, SegmentationSet):
         return Segmentation.of(recipe, data)
     return Classification.of(recipe, data, team)
@@ -375,11 +384,12 @@ def edge_labels(data: EdgeSet, rules: Edges) -> Tensor:
     return torch.stack([taught, (100.0 * data.votes / people).round().byte()], 1)
 
 
-def edge_loss(logits: Tensor, labels: Tensor, rules: Edges) -> Tensor:
+def edge_loss(logits: Tensor, labels: Tensor, rules: Edges, soft: float = 0.0) -> Tensor:
     """The loss of each photograph, ``(n,)``, over all outputs ``(n, outputs, height, width)``.
 
     Labels may lie between those of `edge_labels`, where edges were resampled: one that was `ON` is
-    half of that or more at its nearest pixels, and one that was `UNSURE` never is.
+    half of that or more at its nearest pixels, and one that was `UNSURE` never is. With a weight
+    ``soft``, their last plane has the probabilities of teachers, 0 to 255.
     """
     taught = labels[:, :1]
     truth = (taught > ON / 2 - 1e-3).float()
@@ -389,12 +399,16 @@ def edge_loss(logits: Tensor, labels: Tensor, rules: Edges) -> Tensor:
     part = truth.sum((2, 3), keepdim=True) / total  # edges, of the pixels that count
     on_edges = truth
     if rules.agreement:
-        on_edges = truth * (labels[:, 1:] / 100).clamp(LEAST, 1) ** rules.agreement
+        on_edges = truth * (labels[:, 1:2] / 100).clamp(LEAST, 1) ** rules.agreement
         total_share = on_edges.sum((2, 3), keepdim=True).clamp(min=1e-6)
         on_edges = on_edges * truth.sum((2, 3), keepdim=True) / total_share
     weight = on_edges * (1 - part) ** rules.balance + (counted - truth) * part**rules.balance
+    target = truth
+    if soft:
+        target = (1 - soft) * truth + soft * (labels[:, -1:] / 255).clamp(0, 1)
+        weight = weight + soft * (1 - counted) * part**rules.balance  # where only teachers know
     # −log p is softplus(−logit) on an edge and softplus(logit) off one.
-    entropy = F.softplus(logits) - truth * logits
+    entropy = F.softplus(logits) - target * logits
     loss = (entropy * weight).sum((2, 3)) / pixels
     if rules.sparsity:
         mean = (logits.sigmoid() * counted).sum((2, 3), keepdim=True) / total
