@@ -172,24 +172,6 @@ class Edges(Section):
 
 
 @dataclass(frozen=True)
-class Teachers(Section):
-    """Networks that soften the labels of an edge detector, each those of images it has not seen."""
-
-    weight: Weight = 0.0
-    """Part of the teachers' output in what is taught at a pixel, beside its label. Pixels without a
-    label then count too, as this part of one off the edges. 0 is no teachers."""
-    recipe: str = ""
-    """By which they are trained, a name or a .toml file, but for its data and its own teachers;
-    empty is the recipe itself."""
-    folds: Several = 4
-    """How many they are; each leaves out one part of the images, and predicts that part."""
-    epochs: Count = 0
-    """Epochs of each; 0 is as many as their recipe has."""
-    scales: Scales = (0.5, 1.0, 1.5)
-    """Images are resized by these factors, and the outputs averaged."""
-
-
-@dataclass(frozen=True)
 class Optimiser(Section):
     """Adam with decoupled weight decay (which leaves biases, norms and phases alone)."""
 
@@ -245,6 +227,24 @@ class Training(Section):
 
 
 @dataclass(frozen=True)
+class Teachers(Section):
+    """Networks that soften the labels of an edge detector, each those of images it has not seen."""
+
+    weight: Weight = 0.0
+    """Part of the teachers' output in what is taught at a pixel, beside its label. Pixels without a
+    label then count too, as this part of one off the edges. 0 is no teachers."""
+    recipe: str = ""
+    """By which they are trained, a name or a .toml file, but for its data and its own teachers;
+    empty is the recipe itself."""
+    folds: Several = 4
+    """How many they are; each leaves out one part of the images, and predicts that part."""
+    epochs: Count = 0
+    """Epochs of each; 0 is as many as their recipe has."""
+    scales: Scales = (0.5, 1.0, 1.5)
+    """Images are resized by these factors, and the outputs averaged."""
+
+
+@dataclass(frozen=True)
 class Evaluation(Section):
     """How the test set is evaluated, besides the plain way."""
 
@@ -277,10 +277,10 @@ class Recipe:
     data: Data
     augment: Augment = Augment()
     edges: Edges = Edges()
-    teachers: Teachers = Teachers()
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     training: Training = Training()
+    teachers: Teachers = Teachers()
     evaluation: Evaluation = Evaluation()
     search: Search = Search()
 
@@ -298,8 +298,12 @@ class Recipe:
         return recipe
 
     def to_dict(self) -> dict[str, Any]:
-        """The inverse of `from_dict`, with the defaults written out."""
-        return dataclasses.asdict(self)
+        """The inverse of `from_dict`, with the defaults written out and lists as JSON has them."""
+
+        def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            return {key: list(v) if isinstance(v, tuple) else v for key, v in pairs}
+
+        return dataclasses.asdict(self, dict_factory=table)
 
     def replace(self, changes: Mapping[str, Any]) -> Recipe:
         """A recipe with some dotted keys changed, such as ``{"training.epochs": 10}``."""

@@ -51,7 +51,7 @@ STATES = {
 LOST = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
 """What is raised if a database cannot be used."""
 FORM = "{ low = 0.001, high = 0.1, log = true } or { choices = [46, 128] }"
-SECTIONS = ("model", "augment", "edges", "teachers", "optimiser", "schedule", "training")
+SECTIONS = ("model", "augment", "edges", "optimiser", "schedule", "training", "teachers")
 
 
 def trial_recipe(recipe: Recipe) -> Recipe:
