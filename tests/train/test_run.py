@@ -53,6 +53,16 @@ def test_what_a_recipe_asks_for_has_to_exist_and_to_fit(
     assert "\n" not in str(caught.value)
 
 
+def test_a_part_of_the_training_images_alone_is_held_out(tiny: Recipes) -> None:
+    whole, parts = Run(tiny(), 1), Run(tiny(data__hold_out=[1, 3]), 1)
+    prepare([whole, parts], TEAM)
+    assert (
+        parts.data["train"].digest
+        == whole.data["train"].subset([n for n in range(46) if n % 3 != 1]).digest
+    )
+    assert parts.data["val"].digest == whole.data["val"].digest
+
+
 def test_runs_of_one_recipe_share_data_that_are_loaded_once(
     tiny: Recipes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import multiprocessing
 import os
@@ -11,13 +12,25 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor
 
 from commands import Command
 from hnets.data import EdgeSet
 from hnets.errors import InputError
 from hnets.models import create_model
-from hnets.train import Recipe, Result, Run, Team, joined, prepare, report, seeds_of, train
+from hnets.train import (
+    Recipe,
+    Result,
+    Run,
+    Team,
+    joined,
+    prepare,
+    report,
+    seeds_of,
+    train,
+    watching,
+)
 from hnets.train.checkpoint import Row
 from hnets.train.recipe import Edges as Rules
 from hnets.train.recipe import teacher_recipe, to_toml
@@ -59,6 +72,18 @@ def recipe_of(**changes: object) -> Recipe:
         }
     )
     return recipe.replace({key.replace("__", "."): value for key, value in changes.items()})
+
+
+def test_teachers_are_shown_when_they_begin() -> None:
+    student, teacher = Run(recipe_of(), 1, name="student"), Run(recipe_of(), 1, name="teacher")
+    row: Row = {"epoch": 2, "loss": 0.5, "rate": 0.1, "images_per_second": 9.0, "seconds": 1.0}
+    for terminal in (True, False):
+        text = io.StringIO()
+        console = Console(file=text, force_terminal=terminal, width=120)
+        with watching([student], console) as watch:
+            watch(teacher, row)
+            watch(student, row)
+        assert all(f"{name} seed 1" in text.getvalue() for name in ("student", "teacher"))
 
 
 class Watched:

@@ -66,10 +66,23 @@ def card_page(name: str) -> str:
         "data": f"{task.data}; images: {images}",
         "licence of the data": task.licence,
         "trained by": f"recipe `{recipe['name']}`, seed {recipe['seed']}, "
-        f"{recipe['training']['epochs']} epochs, from random weights",
+        f"{recipe['training']['epochs']} epochs, from random weights{_taught(recipe)}",
     }
     lines = [f"- **{key}**: {value}" for key, value in facts.items()]
     return "\n\n".join([f"## {own}", "\n".join(lines), _scores(card).markdown()])
+
+
+def _taught(recipe: Mapping[str, Any]) -> str:
+    """Whose outputs were mixed into the labels, for the end of a sentence.
+
+    >>> _taught({"name": "mine", "teachers": {"weight": 0.5, "recipe": "", "folds": 4}})
+    ', with labels softened by 4 teachers of recipe `mine`'
+    """
+    rules = recipe.get("teachers", {})  # not in cards of before there were any
+    if not rules.get("weight"):
+        return ""
+    teacher = rules["recipe"] or recipe["name"]
+    return f", with labels softened by {rules['folds']} teachers of recipe `{teacher}`"
 
 
 def _size(card: Mapping[str, Any], detector: str) -> str:
