@@ -113,9 +113,9 @@ def draw(shown: list[tuple[int, Tensor, Tensor]], out: Path) -> None:
 
     figure, axes = plt.subplots(2, len(shown), figsize=(2.2 * len(shown), 4.6))
     for column, (angle, image, output) in enumerate(shown):
-        axes[0, column].imshow(image, cmap="gray")
+        axes[0, column].imshow(image.numpy(), cmap="gray")
         axes[0, column].set_title(f"{angle}°")
-        axes[1, column].imshow(output, cmap="gray", vmin=0, vmax=1)
+        axes[1, column].imshow(output.numpy(), cmap="gray", vmin=0, vmax=1)
     for axis in axes.flat:
         axis.axis("off")
     figure.tight_layout()

@@ -1,8 +1,9 @@
-"""The examples run as they say, each in a process of its own."""
+"""The examples run as they say: as scripts, in this process, which has imported torch already."""
 
 import re
-import subprocess
+import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,12 +14,24 @@ from PIL import Image
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def run(name: str, *arguments: object) -> str:
-    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+Run = Callable[..., str]
 
 
-def test_a_folder_is_classified_alike_at_every_angle() -> None:
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs an example with arguments, and returns what it prints."""
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+
+    def script(name: str, *arguments: object) -> str:
+        path = str(EXAMPLES / name)
+        monkeypatch.setattr(sys, "argv", [path, *map(str, arguments)])
+        runpy.run_path(path, run_name="__main__")
+        return capsys.readouterr().out
+
+    return script
+
+
+def test_a_folder_is_classified_alike_at_every_angle(run: Run) -> None:
     printed = run("classify_folder.py", "--epochs", 6)
     right = [float(share) for share in re.findall(r"degrees: +([\d.]+) %", printed)]
     assert len(right) == 8
@@ -26,7 +39,7 @@ def test_a_folder_is_classified_alike_at_every_angle() -> None:
     assert max(right[::2]) - min(right[::2]) == 0  # quarter turns
 
 
-def test_a_segmentation_rotates_with_the_image(tmp_path: Path) -> None:
+def test_a_segmentation_rotates_with_the_image(run: Run, tmp_path: Path) -> None:
     printed = run("segment.py", "--steps", 30, "--out", tmp_path / "drawn.png")
     overlaps = [float(value) for value in re.findall(r"overlap ([\d.]+)", printed)]
     assert len(overlaps) == 4
@@ -35,7 +48,7 @@ def test_a_segmentation_rotates_with_the_image(tmp_path: Path) -> None:
     assert (tmp_path / "drawn.png").stat().st_size > 10_000
 
 
-def test_vessels_are_alike_in_rotated_images(data_folder: Path, tmp_path: Path) -> None:
+def test_vessels_are_alike_in_rotated_images(run: Run, data_folder: Path, tmp_path: Path) -> None:
     if not (data_folder / "retina/DRIVE").is_dir():
         pytest.skip("needs retina/DRIVE in HNETS_DATA")
     out = tmp_path / "vessels.png"
@@ -47,7 +60,7 @@ def test_vessels_are_alike_in_rotated_images(data_folder: Path, tmp_path: Path) 
         assert drawn.size == (565, 584)
 
 
-def test_shapes_are_detected_at_every_angle(tmp_path: Path) -> None:
+def test_shapes_are_detected_at_every_angle(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "found.png"
     printed = run("detector_features.py", "--steps", 8, "--images", 2, "--out", out)
     found = [float(share) for share in re.findall(r"degrees: +([\d.]+) %", printed)]
@@ -57,7 +70,7 @@ def test_shapes_are_detected_at_every_angle(tmp_path: Path) -> None:
         assert drawn.size == (384, 384)
 
 
-def test_edges_become_lines(tmp_path: Path) -> None:
+def test_edges_become_lines(run: Run, tmp_path: Path) -> None:
     image = np.full((120, 160), 60, np.uint8)
     image[30:90, 40:120] = 200
     Image.fromarray(image).save(tmp_path / "square.png")

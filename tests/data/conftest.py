@@ -1,5 +1,6 @@
 """Caches for the tests of data sets."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ def cache(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:  # fmt: skip
     """One cache for the whole run, so that what takes seconds to make is made once."""
-    folder = tmp_path_factory.getbasetemp() / "cache"
+    base = tmp_path_factory.getbasetemp()
+    # A worker of pytest-xdist has a folder of its own in that of the run.
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     monkeypatch.setenv("HNETS_CACHE", str(folder))
     return folder
 

@@ -1,6 +1,7 @@
 """Two processes with half of a batch each train as one process with the whole of it."""
 
 import datetime
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hnets import nn as hnn
 from networks import relative
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 PROCESSES = 2
 STEPS = 3
@@ -85,6 +88,7 @@ def one_pass(net: nn.Module, x: Tensor, compiled: bool = False) -> dict[str, Any
 
 def work(rank: int, folder: str) -> None:
     """One process: run every scenario on its share and write down what came out."""
+    warnings.simplefilter("default")  # those of torch are no errors here
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo",
@@ -127,7 +131,10 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("distributed")
-    context = torch.multiprocessing.spawn(work, (str(folder),), nprocs=PROCESSES, join=False)
+    # Forked, the processes need not import torch and its compiler again.
+    context = torch.multiprocessing.start_processes(
+        work, (str(folder),), nprocs=PROCESSES, join=False, start_method="fork"
+    )
     try:
         deadline = 12
         while not context.join(timeout=10):
