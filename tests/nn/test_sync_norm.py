@@ -131,7 +131,9 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("distributed")
-    # Forked, the processes need not import torch and its compiler again.
+    # Forked, the processes import neither torch nor what its compiler needs, here imported by use.
+    one_pass(network("sync"), batch(), compiled=True)
+    torch.compiler.reset()  # they compile anew, with a process group
     context = torch.multiprocessing.start_processes(
         work, (str(folder),), nprocs=PROCESSES, join=False, start_method="fork"
     )
