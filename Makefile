@@ -22,7 +22,9 @@ help: ## List the targets
 run: $(RUN) ## Install, draw the edges of a photograph, train two networks on digits for two minutes
 	$(BIN)/hnets quickstart
 
-test: lint types docs unit ## Install, then lint, types, documentation, doctests and tests
+# Types and the documentation take a core each: they are checked beside the tests.
+test: lint ## Install, then lint, types, documentation, doctests and tests
+	@$(MAKE) --no-print-directory -j 3 unit types docs
 
 lint: $(DEV) ## Check style and formatting
 	$(BIN)/ruff check
@@ -38,8 +40,9 @@ docs: $(DEV) ## Build the documentation into site/, warnings are errors
 	@if grep '^griffe:' $(VENV)/docs.log; then echo "docs: docstrings above do not match their code"; exit 1; fi
 
 # One thread per worker: the tensors of the tests are small, and workers would fight for the cores.
+# Bytecode is kept, whatever the environment says: the processes that tests start need it, too.
 unit: $(DEV) ## Run doctests and tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
 bench: $(RUN) ## Compare speed and memory with a plain CNN
 	$(BIN)/python benchmarks/layers.py
