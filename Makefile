@@ -42,7 +42,7 @@ docs: $(DEV) ## Build the documentation into site/, warnings are errors
 # One thread per worker: the tensors of the tests are small, and workers would fight for the cores.
 # Bytecode is kept, whatever the environment says: the processes that tests start need it, too.
 unit: $(DEV) ## Run doctests and tests
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 bench: $(RUN) ## Compare speed and memory with a plain CNN
 	$(BIN)/python benchmarks/layers.py

@@ -1,6 +1,7 @@
 """The search for hyperparameters: trials that processes share, and no test set for them."""
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -305,29 +306,21 @@ def test_values_follow_from_seed_and_number(quick: list[Recipe]) -> None:
 
 # Processes -----------------------------------------------------------------------------------
 
-WORKER = """
-import os, signal, time
-from pathlib import Path
-import torch
-from torch import nn
-from hnets.train import Result, Team, read_recipe, search
 
-calls, child = [], os.fork()
+def member(url: str | None, mortal: bool) -> None:
+    """One of the processes that share a study; a mortal one is killed in its second trial."""
+    calls = list[int]()
 
-def train(runs, team, watch):
-    calls.append(1)
-    if not child and len(calls) == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(0.02)
-    row = {"val_error": float(os.getpid()), "val_loss": 1.0}
-    return [Result(runs[0], nn.Identity(), [row], 0.0)]
+    def train(runs: Sequence[Run], *_: object, **__: object) -> list[Result]:
+        calls.append(1)
+        if mortal and len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.02)
+        row = {"val_error": float(os.getpid()), "val_loss": 1.0}
+        return [Result(runs[0], nn.Identity(), [row], 0.0)]
 
-search.train, search.prepare = train, lambda *_, **__: None
-recipe = read_recipe("tiny.toml")
-with search.open_study(recipe, "tiny", Path(), os.environ.get("URL")) as (study, storage):
-    list(search.train_trials(recipe, study, storage, 12, Team(0, 1, torch.device("cpu"))))
-print(os.getpid(), child, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
+    search.train = train
+    trials(12, url=url)
 
 
 @pytest.fixture(scope="module")
@@ -368,31 +361,30 @@ def postgresql() -> Iterator[str]:
             running.wait(30)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("storage", ["sqlite", "postgresql"])
 def test_processes_share_a_study_and_retry_the_trial_of_a_killed_one(
     quick: list[Recipe],
     monkeypatch: pytest.MonkeyPatch,
     storage: str,
     request: pytest.FixtureRequest,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     url = request.getfixturevalue("postgresql") if storage == "postgresql" else None
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", WORKER],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **({"URL": url} if url else {})},
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    *pids, killed = map(int, done.stdout.split())
-    assert killed == -signal.SIGKILL
+    fork = multiprocessing.get_context("fork")
+    two = [fork.Process(target=member, args=(url, mortal)) for mortal in (False, True)]
+    for process in two:
+        process.start()
+    for process in two:
+        process.join(120)
+    assert [process.exitcode for process in two] == [0, -signal.SIGKILL]
+    assert capfd.readouterr().err == ""
     with open_study(recipe(), "tiny", Path(), url) as (study, _):
         rows = study.get_trials()
     (lost,) = [one for one in rows if one.state == TrialState.RUNNING]
     ended = [one for one in rows if one.state == TrialState.COMPLETE]
     assert len(ended) == 11, "together with the one that runs there are as many as were asked for"
-    assert {one.value for one in ended} == set(map(float, pids))
+    assert {one.value for one in ended} == {process.pid for process in two}
     assert len({one.params["optimiser.rate"] for one in rows}) == len(rows)
     monkeypatch.setattr(search, "GRACE", 1)
     time.sleep(2)
