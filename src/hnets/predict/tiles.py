@@ -57,7 +57,9 @@ def predict_tiled(
     for rows, columns in split(height, width, view.margin + view.step, max(1, *scales)):
         outputs = (_at_scale(network, images, rows, columns, scale, view) for scale in scales)
         total = sum(outputs, start=torch.zeros((), device=view.device))
-        part = finish((total / len(scales)).transpose(0, 1)).cpu().numpy()
+        part: NDArray[np.float32] = finish((total / len(scales)).transpose(0, 1)).cpu().numpy()
+        if part.shape[2:] == (height, width):
+            return part
         if output is None:  # the number of maps is known now
             output = np.empty((len(part), count, height, width), np.float32)
         output[..., rows.start : rows.stop, columns.start : columns.stop] = part
@@ -108,7 +110,9 @@ def _at_scale(
     down = _window(rows, images.shape[1], scale, view)
     across = _window(columns, images.shape[2], scale, view)
     part = images[:, down.read.start : down.read.stop, across.read.start : across.read.stop]
-    x = torch.from_numpy(np.array(part, order="C")).to(view.device).permute(0, 3, 1, 2)
+    # A stack of images is a copy of them already; a single one is the caller's own array.
+    part = np.array(part, order="C") if len(part) == 1 else np.ascontiguousarray(part)
+    x = torch.from_numpy(part).to(view.device).permute(0, 3, 1, 2)
     x = x.float() / 255 if part.dtype == np.uint8 else x
     x = _resampled(x, down.resize, across.resize)
     x = tf.pad(x, (*across.pad, *down.pad), mode="replicate")
