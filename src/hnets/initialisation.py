@@ -76,10 +76,13 @@ def _flatten(gain: NDArray[np.float64], spectra: NDArray[np.float64]) -> NDArray
     a = np.einsum("eu,ev,uv->uv", scaled, scaled, overlap) / len(gain) + pull * np.eye(len(spectra))
     b = (scaled.mean(axis=0) * (spectra @ weight)) + pull
     v = np.ones(len(spectra))
+    # Numbers of Python take less than half the time of NumPy's, one by one.
+    products = [row.dot for row in a]
+    values, rest = v.tolist(), list(zip(products, b.tolist(), a.diagonal().tolist(), strict=True))
     for _ in range(_SWEEPS):
         before = v.copy()
-        for u in range(len(v)):
-            v[u] = max(0.0, v[u] + (b[u] - a[u] @ v) / a[u, u])
+        for u, (product, target, scale) in enumerate(rest):
+            values[u] = v[u] = max(0.0, values[u] + (target - float(product(v))) / scale)
         if np.abs(v - before).max() < 1e-4:
             break
     return v * uniform

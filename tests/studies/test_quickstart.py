@@ -23,7 +23,7 @@ NAMES = ["H-Net", "plain CNN"]
 def in_short(patch: pytest.MonkeyPatch) -> None:
     """Fewer digits and angles, for speed; everything else is as users have it."""
     full, load = quickstart.quickstart_recipes, data.load
-    limit = {"data.limit": 230}
+    limit = {"data.limit": 92}
     patch.setattr(quickstart, "ANGLES", tuple(range(0, 360, 45)))
     patch.setattr(
         quickstart,

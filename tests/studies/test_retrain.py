@@ -23,12 +23,12 @@ QUIET = Console(quiet=True)
 
 @pytest.fixture(autouse=True)
 def _small_test_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks are tested on 40 images, for speed."""
+    """Networks are tested on 20 images, for speed."""
     load = data.load
 
     def fewer(name: str, split: str = "train", **options: int) -> Dataset | EdgeSet:
         dataset = load(name, split, **options)
-        return dataset.subset(40) if split == "test" else dataset
+        return dataset.subset(20) if split == "test" else dataset
 
     monkeypatch.setattr(data, "load", fewer)
 
@@ -64,7 +64,8 @@ def test_all_rows_are_looked_at_before_the_first_is_trained(tmp_path: Path) -> N
 def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {kind: rows[:2] for kind, rows in choices.CHOICES.items() if kind in ("filters", "rings")}
     monkeypatch.setattr(choices, "CHOICES", few)
-    small = [*SMALL, "model.name=hnet_fourier_tiny", "training.ema=0.5"]
+    fewer = ["data.limit=24", "training.batch=12"]
+    small = [*SMALL, *fewer, "model.name=hnet_fourier_tiny", "training.ema=0.5"]
     recipe = read_recipe(choices.RECIPE, small)
     result = choices.train_choices({choices.RECIPE: recipe}, 1, tmp_path, TEAM, False, QUIET)
     assert read_result("choices", tmp_path) == result
