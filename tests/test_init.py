@@ -10,9 +10,9 @@ import hnets
 PROGRAM = """
 import sys, hnets
 rooms = ("data", "metrics", "train", "predict", "studies", "plot")
-assert not {f"hnets.{room}" for room in rooms} & sys.modules.keys()
+assert not [name for name in sys.modules if name.startswith(tuple(f"hnets.{r}" for r in rooms))]
 assert set(hnets.__all__) <= set(dir(hnets))
-assert hnets.data.load("digits").name == "digits"
+assert hnets.data.available()[0] == "mnist"
 assert hnets.EdgeDetector is hnets.predict.EdgeDetector
 """
 

@@ -1,7 +1,6 @@
 """Data sets by name: what they hold, and what is said of names that are unknown."""
 
 import hashlib
-import subprocess
 import sys
 
 import numpy as np
@@ -103,16 +102,6 @@ def test_sets_of_one_size_have_no_other(form: dict[str, int]) -> None:
 def test_every_name_is_listed() -> None:
     others = {"rotmnist", "plankton", "mirabest", "bsds500", "drive", "chase_db1"}
     assert set(data.available()) == others | set(SIZES)
-
-
-def test_importing_hnets_imports_data_sets_only_when_they_are_used() -> None:
-    code = """
-import sys, hnets
-print([name for name in sys.modules if name.startswith("hnets.data")])
-print(hnets.data.available()[0])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["[]", "mnist"]
 
 
 def test_rotated_digits_are_the_upright_ones_rotated() -> None:
