@@ -18,8 +18,10 @@ from PIL import Image
 
 from commands import Command
 from hnets import models
+from hnets.models import EdgeNetwork
 from hnets.models import _weights as store
-from hnets.predict import EdgeDetector, suppress_edges, tiles
+from hnets.predict import EdgeDetector, edge_detector, suppress_edges, tiles
+from hnets.predict.orientation import OrientationReader
 from networks import edge_network, lively
 
 INFO = {"recipe": {}, "data": {}, "metrics": {}, "commit": ""}
@@ -30,11 +32,23 @@ def detector() -> EdgeDetector:
     return EdgeDetector(edge_network())
 
 
+_readers = dict[bytes, OrientationReader]()
+
+
+def calibrated(network: EdgeNetwork) -> OrientationReader:
+    """The same one for the same weights: each command would take a second to calibrate its own."""
+    weights = b"".join(value.numpy().tobytes() for value in network.state_dict().values())
+    if weights not in _readers:
+        _readers[weights] = OrientationReader(network)
+    return _readers[weights]
+
+
 @pytest.fixture
 def command(hnets_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """hnets edges in an empty folder, with weights that are random."""
     models.save(edge_network(), tmp_path / "weights/hdsn.safetensors", card=INFO)
     monkeypatch.setattr(store, "FOLDER", tmp_path / "weights")
+    monkeypatch.setattr(edge_detector, "OrientationReader", calibrated)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("COLUMNS", "80")
