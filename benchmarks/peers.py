@@ -183,7 +183,7 @@ def escnn_frozen(net: Classifier) -> Classifier:
     """
     with torch.no_grad():  # otherwise `eval` caches filters that carry a graph
         net.eval()
-        layers = [_exported(layer) for layer in net.features.layer]  # type: ignore[union-attr]
+        layers = [_exported(layer) for layer in net.features.layer]
     return Classifier(_folded(layers), net.groups, net.bias).eval()
 
 

@@ -153,7 +153,7 @@ def filled(text: str, parts: Mapping[str, str]) -> str:
         block = f"<!-- {name} -->\n\n{content}\n\n" if content else f"<!-- {name} -->\n\n"
         text = re.sub(
             f"<!-- {name} -->\n.*?(?=<!-- /{name} -->)",
-            lambda _, block=block: block,  # type: ignore[misc]  # a default binds it now
+            lambda _, block=block: block,  # a default binds it now
             text,
             flags=re.DOTALL,
         )

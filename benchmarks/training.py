@@ -119,7 +119,7 @@ def streaming(name: str, changes: list[str], count: int, epochs: int, device: st
             ready = time.perf_counter() - began
             data = run.data[recipe.data.train]
             if kind == "decoded each time" and isinstance(data, Streamed):
-                data.files.cache.read = lambda row: None  # type: ignore[method-assign]
+                data.files.cache.read = lambda row: None
             rows = train([run], team, watch=partial(_mark, ends))[0].history
             spent = rows[-1]["seconds"] - rows[0]["seconds"]  # the first epoch warms up
             waited = sum(row.get("seconds_waiting", 0.0) for row in rows[1:]) / spent

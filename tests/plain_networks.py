@@ -74,7 +74,7 @@ class ResNet(nn.Module):
     def _make_layer(
         self, block: type[nn.Module], planes: int, count: int, stride: int
     ) -> nn.Sequential:
-        downsample, out = None, planes * block.expansion  # type: ignore[operator]
+        downsample, out = None, planes * block.expansion
         if stride != 1 or self.inplanes != out:
             downsample = nn.Sequential(
                 nn.Conv2d(self.inplanes, out, 1, stride, bias=False), nn.BatchNorm2d(out)

@@ -207,7 +207,7 @@ def test_bad_arguments_are_named(order: int) -> None:
     with pytest.raises(ValueError, match="sigma is a width in pixels above 0, got -1"):
         harmonic_basis(5, order, "gaussian", -1.0)
     with pytest.raises(ValueError, match='rings are "exact" or "gaussian", got \'square\''):
-        harmonic_basis(5, order, "square")  # type: ignore[arg-type]
+        harmonic_basis(5, order, "square")
 
 
 # Any angle ---------------------------------------------------------------------------------------

@@ -210,6 +210,7 @@ class Branch(nn.Module):
             "^1: Conv2d 8 → 8, 3×3 .*: groups=2, and it is 1 or the channels of input and output",
         ),
         (small(nn.Conv2d(8, 8, (3, 1))), "^1: .*: give it one number for both sides"),
+        (small(nn.MaxPool2d(2, ceil_mode=True)), "^1: MaxPool2d .*: use ceil_mode=False"),
         (small(nn.PReLU()), "^1: PReLU cannot be converted: use nn.ReLU"),
         (small(Gate()), r"^1.sigmoid: a call of sigmoid cannot be converted"),
         (small(Branch()), "cannot be traced by torch.fx"),

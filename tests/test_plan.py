@@ -131,4 +131,4 @@ def test_an_unknown_phase_is_named() -> None:
     with pytest.raises(
         ValueError, match='phase is "filter", "ring", "free" or "none", got \'spiral\''
     ):
-        KernelSpec(5, phase="spiral")  # type: ignore[arg-type]
+        KernelSpec(5, phase="spiral")

@@ -99,7 +99,7 @@ def readable(text: str) -> bool:
 @pytest.mark.parametrize("value", [None, 3, 1.5, [], [8], ["8x0"], b"8x0", {"8x0": 1}])
 def test_other_values_are_quoted_beside_a_correct_example(value: object) -> None:
     with pytest.raises(ValueError, match="8x0 \\+ 8x1") as error:
-        Streams(value)  # type: ignore[arg-type]
+        Streams(value)
     assert repr(value) in str(error.value)
     assert error.value.__suppress_context__ or error.value.__context__ is None
 
@@ -138,9 +138,9 @@ def test_cannot_be_changed() -> None:
     with pytest.raises(AttributeError, match="cannot be changed"):
         del streams.channels
     with pytest.raises(TypeError):
-        streams[0] = Stream(0, 8)  # type: ignore[index]
+        streams[0] = Stream(0, 8)
     with pytest.raises(AttributeError):
-        streams[0].order = 2  # type: ignore[misc]
+        streams[0].order = 2
     assert streams == Streams("8x0 + 8x1")
 
 

@@ -155,11 +155,11 @@ def walk_training() -> tuple[list[str], list[str]]:
             'title = "two kinds"\n[model]\nname = "hnet_mnist"\n[data]\n'
             f'name = "{folder}/images"\nsize = 16\n[training]\nepochs = 1\nbatch = 4\n'
         )
-        Learner.step = first_step  # type: ignore[method-assign]
+        Learner.step = first_step
         try:
             reach = _walk_command("train", str(recipe), "--out", f"{folder}/run")
         finally:
-            Learner.step = plain_step  # type: ignore[method-assign]
+            Learner.step = plain_step
     return reach, step
 
 

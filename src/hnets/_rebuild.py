@@ -359,6 +359,8 @@ class Walk:
         size, stride = self._sides(node, pool.kernel_size, pool.stride)
         padding = 0 if pool.padding in (0, (0, 0)) else self._sides(node, pool.padding)[0]
         if stride > 1:
+            if pool.ceil_mode:
+                raise self._error(node, "use ceil_mode=False: pixels that fill no square are cut")
             return self._replace(node, self._shrink(x, stride), _part(HAvgPool2d, stride))
         more = 2 * padding - size + 1
         y = x._replace(size=(x.size[0] + more, x.size[1] + more))

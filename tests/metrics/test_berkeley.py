@@ -63,7 +63,7 @@ def test_the_same_counts_each_time() -> None:
 )
 def test_other_maps_are_refused(soft: object, truth: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        count(soft, truth)  # type: ignore[arg-type]
+        count(soft, truth)
 
 
 def test_summaries_and_people_need_some() -> None:

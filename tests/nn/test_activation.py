@@ -79,4 +79,4 @@ def test_magnitude_names_what_it_cannot_sum() -> None:
     with pytest.raises(ValueError, match=r"equal multiplicity, got 2x0 \+ 3x1"):
         hnn.Magnitude("2x0 + 3x1", combine="sum")
     with pytest.raises(ValueError, match='combine is "stack" or "sum", got \'mean\''):
-        hnn.Magnitude("2x0", combine="mean")  # type: ignore[arg-type]
+        hnn.Magnitude("2x0", combine="mean")

@@ -71,7 +71,7 @@ def test_every_figure_is_drawn_and_held_by_the_page(
 
 def test_what_is_written_is_text_and_not_markup() -> None:
     numbers = Numbers("<t>", ("a & b",), (("<script>", "1 < 2"),))
-    exhibit = figures_page.Exhibit("x", "<b>", "1 < 2 & 3", "hnets 'a<b'", None, (numbers,))  # type: ignore[arg-type]
+    exhibit = figures_page.Exhibit("x", "<b>", "1 < 2 & 3", "hnets 'a<b'", None, (numbers,))
     page = figures_page._page([(exhibit, b"")])
     Page(page)
     assert "<script>" not in page

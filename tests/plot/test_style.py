@@ -36,7 +36,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         Path(target).write_text("half")
         raise OSError(28, "No space left on device")
 
-    figure.savefig = broken  # type: ignore[method-assign, assignment]
+    figure.savefig = broken
     with pytest.raises(OSError, match="No space left"):
         plot.save(figure, path)
     assert path.read_text() == "old"

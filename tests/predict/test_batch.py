@@ -163,7 +163,7 @@ def test_work_that_is_abandoned_leaves_no_thread() -> None:
     images = [EncodedImage(str(number), png(blobs(20, 20))) for number in range(30)]
     work = worker().stream(images, lambda position, _: position)
     next(work)
-    work.close()  # type: ignore[attr-defined]
+    work.close()
     assert not threads()
 
 

@@ -126,4 +126,4 @@ def test_one_image_is_a_call_and_a_path_will_do(tmp_path: Path) -> None:
     for source in (image, tmp_path / "digit.png", str(tmp_path / "digit.png")):
         assert np.array_equal(classifier(source).probabilities, expected.probabilities)
     with pytest.raises(InputError, match="classify takes a list of images; for one, call the"):
-        classifier.classify(image)  # type: ignore[arg-type]
+        classifier.classify(image)

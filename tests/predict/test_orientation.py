@@ -62,7 +62,7 @@ def errors(
     detector: EdgeDetector, degrees: float, side: int = SIDE, **options: float | str
 ) -> NDArray[np.float64]:
     """How many degrees the direction is off, at pixels along the edge or bar."""
-    image = edge(degrees, side=side, **options)  # type: ignore[arg-type]
+    image = edge(degrees, side=side, **options)
     angles = detector.oriented(image).angle
     asked = (np.abs(distance(degrees, side)) <= 1) & (np.abs(distance(degrees + 90, side)) < 8)
     return apart(angles[asked], np.radians(degrees + 90))

@@ -36,7 +36,7 @@ def test_files_are_written_read_and_listed(place: Place) -> None:
 def test_half_a_file_is_never_there(place: Place) -> None:
     place.write("a.png", b"old")
     with pytest.raises(TypeError):
-        place.write("a.png", "no bytes")  # type: ignore[arg-type]
+        place.write("a.png", "no bytes")
     assert place.read("a.png") == b"old"
     assert [name for name in place.files() if not name.startswith(".hnets-")] == ["a.png"]
 

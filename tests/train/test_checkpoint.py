@@ -92,7 +92,7 @@ def test_facts_that_cannot_be_are_refused_though_sealed(
 ) -> None:
     assert run.folder is not None
     saved = checkpoints.load(run.folder)
-    checkpoints.save(dataclasses.replace(saved, **facts), run.folder)  # type: ignore[arg-type]
+    checkpoints.save(dataclasses.replace(saved, **facts), run.folder)
     refused(run, message)
 
 

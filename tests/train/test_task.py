@@ -108,7 +108,7 @@ def test_what_is_taught_by_each_rule() -> None:
     data = _set(votes=[0, 1, 2, 3, 5, 0], near=[4, 1, 3, 3, 5, 0], people=5)
 
     def taught(**rules: object) -> list[int]:
-        return edge_labels(data, Rules(**rules)).flatten().tolist()  # type: ignore[arg-type]
+        return edge_labels(data, Rules(**rules)).flatten().tolist()
 
     assert taught(labels="people", people=3) == [0, 0, 0, ON, ON, 0]
     assert taught(labels="share", share=0.4) == [0, UNSURE, ON, ON, ON, 0]
@@ -304,12 +304,27 @@ def test_sizes_of_photographs_are_theirs(small: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("evaluation.views", 4), ("augment.keep_centre", True), ("training.label_smoothing", 0.1)],
-)
-def test_what_is_for_digits_only_is_refused(small: Path, key: str, value: object) -> None:
+    [
+        ("evaluation.views", 4), ("augment.keep_centre", True),
+        ("training.label_smoothing", 0.1), ("training.dice", 1.0),
+    ],
+)  # fmt: skip
+def test_what_is_for_other_data_is_refused(small: Path, key: str, value: object) -> None:
     alone = {"augment.gamma": 0.0, "augment.colour": 0.0}  # which keep_centre is refused beside
     recipe = _recipe().replace({**alone, key: value})
     with pytest.raises(InputError, match=rf"{key}: .*; leave it out"):
+        prepare([Run(recipe, 1)], CPU)
+
+
+def test_the_dice_loss_is_for_pixels_and_not_for_classes(tmp_path: Path) -> None:
+    for number in range(8):
+        place = tmp_path / "images" / "ab"[number % 2] / f"{number}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (28, 28), 25 * number).save(place)
+    data = {"name": str(tmp_path / "images"), "size": 28}
+    settings = {"title": "two kinds", "model": {"name": "hnet_mnist"}, "data": data}
+    recipe = Recipe.from_dict({**settings, "training": {"dice": 1.0}})
+    with pytest.raises(InputError, match=r"^training\.dice: .* marked pixels; leave it out$"):
         prepare([Run(recipe, 1)], CPU)
 
 

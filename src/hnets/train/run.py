@@ -324,6 +324,8 @@ def prepare(
                 run.data[name], on_device = loaded[source, split]
                 run.tasks[name] = task_of(recipe, on_device, team)
             _alike(run)
+            if recipe.training.dice and not isinstance(run.tasks[recipe.data.train], Segmentation):
+                raise InputError("training.dice: it is for sets of marked pixels; leave it out")
         run.data, run.tasks, run.teachers = first.data, first.tasks, first.teachers
         task, batch = run.tasks[recipe.data.train], recipe.training.batch
         most = f"at most the {len(task)} images of {recipe.data.name} {recipe.data.train}"
