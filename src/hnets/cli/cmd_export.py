@@ -41,7 +41,8 @@ def export(
     The file takes any number of images of any size from 28x28 up: (batch,
     channels, height, width) in float32 from 0 to 1, in red, green and blue
     for edges. Before it gets its name it is run, an ONNX file by onnxruntime
-    if that is installed, and compared with torch.
+    if that is installed, and compared with torch. Edge detectors take about a
+    minute: torch reasons about sizes that are free.
     """
     if file.suffix.lower() not in SUFFIXES or file.is_dir():
         raise typer.BadParameter(

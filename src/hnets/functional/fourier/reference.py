@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional._batch_norm import fold_batch_norm, moments
+from hnets.functional._dispatch import exporting
 
 
 def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -> Tensor:
@@ -78,4 +79,6 @@ def mix(matrix: Tensor, x: Tensor) -> Tensor:
 
     Image by image: inductor cannot compile one product for images of any size.
     """
+    if exporting() and x.dim() == 5:  # exporters would reason at length about the product h·w
+        return F.conv3d(x, matrix[:, :, None, None, None])
     return (matrix @ x.flatten(2)).unflatten(2, x.shape[2:])

@@ -79,8 +79,8 @@ def margin_to_halve(side: int, times: int) -> int:
     >>> margin_to_halve(24, 4)
     4
     """
-    half, step = side // 2, 2 ** (times - 1)
-    return (half + step - 1) // step * step - half
+    step = 2**times
+    return (side + step - 2) // step * (step // 2) - side // 2
 
 
 def crop(x: Tensor, height: int, width: int) -> Tensor:
@@ -155,7 +155,8 @@ def double2d(x: Tensor, height: int, width: int) -> Tensor:
 def _weights(fine: int, coarse: int, times: int, like: Tensor) -> Tensor:
     """The weight of each coarse pixel in each fine one, ``(fine, coarse)``."""
     dtype = torch.promote_types(like.dtype, torch.float32)
-    at = torch.arange(fine, device=like.device, dtype=dtype) - (fine - 1) / 2
-    at = (at / 2**times + (coarse - 1) / 2).clamp(0, coarse - 1)
+    # Twice the place, in whole numbers: files of exported graphs hold no other ones.
+    at = torch.arange(fine, device=like.device, dtype=dtype) * 2 - (fine - 1)
+    at = ((at / 2**times + (coarse - 1)) / 2).clamp(0, coarse - 1)
     pixels = torch.arange(coarse, device=like.device, dtype=dtype)
     return (1 - (at[:, None] - pixels).abs()).clamp(min=0).to(like.dtype)
