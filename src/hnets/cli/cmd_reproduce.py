@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hnets.studies.tables import ResultTable
+    from hnets.train import Recipe
 
 reproduce = group(
     "reproduce",
@@ -65,13 +66,14 @@ class _Retraining:
         names: Iterable[str],
         shipped: Callable[[list[str]], dict[str, Any]],
         retrain: Callable[..., dict[str, Any]],
+        read: Callable[[str, list[str]], Recipe] | None = None,
     ) -> tuple[dict[str, Any], Console]:
         """What ships, or what is trained again, of the recipes; and where to print it."""
         from hnets.train import joined, read_recipe
 
         if not self.train:
             return shipped(list(names)), Console(markup=False, highlight=False)
-        recipes = {name: read_recipe(name, self.changes or []) for name in names}
+        recipes = {name: (read or read_recipe)(name, self.changes or []) for name in names}
         for name, recipe in recipes.items():
             if recipe.data.test != "test":
                 raise InputError(
@@ -98,6 +100,10 @@ def _error_table(name: str, text: str) -> None:
     @reproduce.command(name, help=text)
     def show(
         rows: Rows = "",
+        data: Annotated[
+            str,
+            typer.Option(help="rotmnist-c: digits whose place in the image says nothing of up."),
+        ] = "rotmnist-r",
         page: Page = None,
         train: Train = False,
         seeds: Seeds = 5,
@@ -110,7 +116,12 @@ def _error_table(name: str, text: str) -> None:
         from hnets.studies.retrain import train_recipes
 
         retraining = _Retraining(train, seeds, changes, out, resume, device)
-        _show(getattr(tables, name.upper()), rows, page, train_recipes, retraining)
+        if data not in tables.DIGITS:
+            raise typer.BadParameter(
+                f"expected {' or '.join(tables.DIGITS)}, got {data!r}", param_hint="--data"
+            )
+        table = getattr(tables, name.upper()).on(data)
+        _show(table, rows, page, train_recipes, retraining)
 
 
 _error_table(
@@ -303,7 +314,11 @@ def _show(
                 f"expected recipes of the table ({', '.join(table.recipes)}), got {name!r}",
                 param_hint="--rows",
             )
-    results, console = retraining.results(names or table.recipes, table.shipped, retrain)
+    results, console = retraining.results(
+        names or table.recipes, table.shipped, retrain, table.read
+    )
+    if table.data and not results:
+        raise InputError(f"no results on {table.data} ship: add --train, and take a GPU")
     retraining.show(console, table.terminal(results).rich(), table.note)
     _write_results(page, console)
     return results, console
