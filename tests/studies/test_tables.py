@@ -13,13 +13,15 @@ from hnets import plot
 from hnets.data import load
 from hnets.models import model_card
 from hnets.studies import ablation, choices, retrain
-from hnets.studies.tables import BEYOND, TABLE1, results_page
+from hnets.studies.tables import BEYOND, DIGITS, TABLE1, results_page
 from hnets.train import Recipe, read_recipe, shipped_recipes
 from hnets.train.result import summarise
 from hnets.train.task import errors
 
 ROOT = Path(__file__).parents[2]
 RECIPES = list(dict.fromkeys([*TABLE1.recipes, *BEYOND.recipes]))
+TABLES = [table.on(data) for table in (TABLE1, BEYOND) for data in DIGITS]
+SHIPPED = {name: table for table in TABLES for name in table.shipped()}
 SMALL = ["data.name=digits-r", "training.epochs=1", "data.limit=46", "training.batch=23"]
 
 
@@ -29,12 +31,16 @@ def test_every_row_that_can_be_run_has_a_recipe_and_the_table_has_the_papers_num
     assert published == [11.11, 4.2, 3.98, 5.03, 3.50, 3.21, 2.28, 1.69]
 
 
-@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_has_a_result() -> None:
+    assert set(RECIPES) <= set(SHIPPED)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_result_is_of_the_shipped_recipe_and_adds_up(name: str) -> None:
     result = retrain.read_result(name)
     assert result is not None
     recipe = Recipe.from_dict(result["recipe"])
-    assert recipe == read_recipe(name), "train again: the recipe has changed"
+    assert recipe == SHIPPED[name].read(name, []), "train again: the recipe has changed"
     assert result["name"] == name
     measured = [seed["errors"]["test"]["error"] for seed in result["seeds"]]
     assert result["summary"]["test"] == pytest.approx(summarise(measured))
@@ -181,6 +187,18 @@ def test_table_ablation_and_page_from_what_ships(hnets_command: Command, folder:
         assert path.stat().st_size > 10_000
 
 
+def test_a_table_on_other_digits(hnets_command: Command, folder: Path) -> None:
+    done = hnets_command("reproduce", "table1", "--data", "rotmnist-c")
+    assert done.code == 0, done.err
+    assert "rotmnist-c, %" in done.out
+    assert "published" not in done.out
+    for result in TABLE1.on("rotmnist-c").shipped().values():
+        assert f"{result['summary']['test']['mean']:.2f}" in done.out
+    rows = {name for name in SHIPPED if name.startswith("rotmnist-c")}
+    section = results_page().partition("## Rotated MNIST without a mark")[2].partition("\n## ")[0]
+    assert section.count("\n| ") == 1 + len(rows)
+
+
 def test_choices_are_put_into_a_page(hnets_command: Command, folder: Path) -> None:
     page = ROOT / "docs" / "choices.md"
     text = page.read_text(encoding="utf-8")
@@ -214,6 +232,8 @@ def test_a_table_that_was_trained_otherwise_says_so(hnets_command: Command, fold
         ("beyond --set training.epochs=3", "--set: expected together with --train"),
         ("choices --resume", "--resume: expected together with --train"),
         ("choices --page missing.md", "missing.md cannot be read; give a page of text"),
+        ("table1 --data mnist", "--data: expected rotmnist-r or rotmnist-c, got 'mnist'"),
+        ("table1 --data rotmnist-c --rows rotmnist-r-svm", "expected recipes .*rotmnist-c-svm"),
         ("table2x", "No such command"),
     ],
 )
