@@ -13,12 +13,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from hnets.functional import _batch_norm
 
 _TRITON = find_spec("triton") is not None
+_PLAIN = (Tensor, nn.Parameter)
+"""Types that are their memory; others, such as FakeTensor and DTensor, may have none or a part."""
 Layout = TypeVarTuple("Layout")
 
 tracing = torch.compiler.is_compiling
@@ -83,7 +85,7 @@ def differentiated() -> bool:
 
 def needs_reference(x: Tensor) -> bool:
     """Whether a map has no other form here than the reference."""
-    if transformed() or x.numel() == 0 or x.dim() != 4:
+    if transformed() or x.numel() == 0 or x.dim() != 4 or type(x) not in _PLAIN:
         return True
     return x.device.type != "cpu" and not has_triton(x)
 

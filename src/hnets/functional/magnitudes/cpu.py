@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -212,10 +211,17 @@ def _cut(
         field += group.fields
 
 
-@cache
+_constants: dict[tuple[float, torch.dtype], Tensor] = {}
+
+
 def _constant(value: float, dtype: torch.dtype) -> Tensor:
     """A number as a tensor, which torch would make of it at every call."""
-    return torch.full((1,), value, dtype=dtype, device="cpu")
+    constant = _constants.get((value, dtype))
+    if constant is None:
+        constant = torch.full((1,), value, dtype=dtype, device="cpu")
+        if type(constant) is Tensor:  # and not a FakeTensor, which must not outlive its mode
+            _constants[value, dtype] = constant
+    return constant
 
 
 def _square(view: Tensor, magnitude_eps: float) -> Tensor:
