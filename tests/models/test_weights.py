@@ -96,6 +96,13 @@ def test_a_compiled_network_is_saved_as_the_one_inside(tmp_path: Path) -> None:
     assert torch.equal(logits(hnets.load(path)), logits(net))
 
 
+def test_the_memory_format_does_not_matter(tmp_path: Path) -> None:
+    net = small()
+    path = hnets.save(net, tmp_path / "x.safetensors")
+    last = hnets.save(net.to(memory_format=torch.channels_last), tmp_path / "last.safetensors")
+    assert path.read_bytes() == last.read_bytes()
+
+
 def test_a_network_of_someone_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected a network of hnets.create_model, got a Linear"):
         hnets.save(nn.Linear(1, 1), tmp_path / "x.safetensors")

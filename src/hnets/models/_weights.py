@@ -80,7 +80,9 @@ def save(
             f"expected a network of hnets.create_model, got a {type(model).__name__}, which "
             "hnets.load could not build; save its state_dict() instead"
         )
-    state = {key: value.detach().cpu().clone() for key, value in model.state_dict().items()}
+    # Copies, as safetensors refuses values that share memory or lie in channels_last.
+    plain = {"memory_format": torch.contiguous_format}
+    state = {k: v.detach().cpu().clone(**plain) for k, v in model.state_dict().items()}
     if half:
         state = {k: v.half() if v.is_floating_point() else v for k, v in state.items()}
     header = {"model": config.name, "options": config.options, "version": __version__}
