@@ -12,6 +12,7 @@ import pytest
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils.checkpoint import checkpoint_sequential
 
@@ -355,6 +356,62 @@ def test_frozen_on_meta_device_then_load(assign: bool) -> None:
     net.load_state_dict(source.state_dict(), assign=assign)
     x = torch.randn(2, 3, 16, 16)
     torch.testing.assert_close(net(x), source(x))
+
+
+def test_another_default_device_changes_nothing() -> None:
+    net, x = every_layer().eval(), torch.randn(2, 2, 16, 16)
+    weights = list(net.parameters())
+    expected = torch.autograd.grad([y.sum() for y in net(x)], weights)
+    with torch.device("meta"):
+        actual = torch.autograd.grad([y.sum() for y in net(x)], weights)
+    assert all(map(torch.equal, actual, expected))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda **where: hnn.HConv2d("1x0r", "2x0 + 2x1", 3, **where),
+        lambda **where: hnn.FourierAct(CIRCLE, norm=True, **where),
+        lambda **where: hnn.PolyAct(CIRCLE, **where),
+    ],
+)
+def test_layers_are_built_and_moved_inside_another_default_device(
+    build: Callable[..., nn.Module],
+) -> None:
+    with torch.device("meta"):
+        built, moved = build(device="cpu"), build().to_empty(device="cpu")
+    for net in (built, moved):
+        assert all(t.device.type == "cpu" for t in [*net.parameters(), *net.buffers()])
+    expected = dict(build().named_buffers())
+    for net in (built, moved):
+        for name, value in net.named_buffers():
+            if "running" not in name:
+                assert torch.equal(value, expected[name])
+
+
+@pytest.mark.parametrize("eps", [0.00123, 0.00124])  # which nobody else has used yet
+def test_fake_tensors_leave_nothing_behind(eps: float) -> None:
+    act, x = hnn.ModReLU("1x1", magnitude_eps=eps), torch.randn(2, 2, 4, 4)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+        y = act(mode.from_tensor(x) if eps == 0.00123 else x)
+    assert isinstance(y, FakeTensor)
+    assert torch.equal(act(x), x)  # as the bias is 0
+
+
+def test_loading_keeps_computed_buffers_that_fit() -> None:
+    """A CUDA graph that was captured before goes on reading their memory."""
+    net = nn.Sequential(example(), hnn.FourierAct(CIRCLE), hnn.HBlurPool2d())
+    before = dict(net.named_buffers())
+    net.load_state_dict(net.state_dict())
+    assert all(value is before[name] for name, value in net.named_buffers())
+
+
+def test_blur_is_where_loaded_parameters_are() -> None:
+    with torch.device("meta"):
+        empty = hnn.HBlurPool2d(2)
+    empty.load_state_dict({}, assign=True)
+    x = torch.randn(1, 2, 8, 8)
+    assert torch.equal(empty(x), hnn.HBlurPool2d(2)(x))
 
 
 def test_blur_survives_to_empty() -> None:

@@ -264,6 +264,15 @@ def test_a_batch_of_axes_mirrors_each_element_by_its_own() -> None:
     torch.testing.assert_close(streams.reflect(x, axes), torch.cat(expected), rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_rounds_values_but_no_angles(dtype: torch.dtype) -> None:
+    x, theta = torch.tensor([[1.0, 0.0]], dtype=dtype), torch.linspace(0, 100, 50)
+    rotated = Streams("1x3").rotate(x.expand(50, 2), theta)
+    exact = torch.stack([(3 * theta).cos(), (3 * theta).sin()], 1)
+    assert rotated.dtype == dtype
+    assert (rotated - exact).abs().max() <= torch.finfo(dtype).eps
+
+
 def test_rotation_of_vectors_keeps_dtype_and_gradient() -> None:
     streams = Streams("2x1")
     x = torch.randn(3, 4, requires_grad=True)

@@ -125,6 +125,14 @@ def test_the_module_is_left_as_it_was() -> None:
         assert torch.equal(value, before[name])
 
 
+def test_another_default_device_changes_nothing() -> None:
+    net = conv()
+    with torch.device("meta"):
+        image = band_limited(Streams(BOTH), 16)
+        assert_equivariant(net, angles=(45, 90))
+    assert torch.equal(image, band_limited(Streams(BOTH), 16))
+
+
 # What is caught ----------------------------------------------------------------------------------
 
 

@@ -219,14 +219,17 @@ class Streams:
         tensor([[-1., -0.]])
         """
         self.check(x, "Streams.rotate")
-        theta = torch.as_tensor(theta, dtype=x.dtype, device=x.device)
+        # Half precision would round the angle.
+        wide = torch.promote_types(x.dtype, torch.float32)
+        theta = torch.as_tensor(theta, dtype=wide, device=x.device)
         if theta.dim() > 0:
             theta = theta.reshape(-1, *[1] * (x.dim() - 1))
         rotated = []
         for stream, where in zip(self, self.slices, strict=True):
             part = x[:, where]
             if stream.order != 0:
-                cos, sin = (stream.order * theta).cos(), (stream.order * theta).sin()
+                angle = stream.order * theta
+                cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
                 re, im = part.chunk(2, dim=1)
                 part = torch.cat([cos * re - sin * im, sin * re + cos * im], dim=1)
             rotated.append(part)

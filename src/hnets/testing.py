@@ -201,19 +201,19 @@ def band_limited(
     """A random smooth feature map, rotated by θ radians exactly: ``(1, channels, size, size)``.
 
     Sixteen plane waves per field, none shorter than ``wavelength`` pixels, under a round window
-    that falls to zero inside the image; in float64. ``mirrored``, it is flipped upside down before
-    it is rotated.
+    that falls to zero inside the image; in float64 on the CPU. ``mirrored``, it is flipped upside
+    down before it is rotated.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)
     waves, fields = 16, streams.fields
 
     def random(low: float, high: float) -> Tensor:
-        unit = torch.rand(fields, waves, generator=generator, dtype=torch.float64)
+        unit = torch.rand(fields, waves, generator=generator, dtype=torch.float64, device="cpu")
         return low + (high - low) * unit
 
     frequency, direction = 2 * math.pi / wavelength * random(0, 1).sqrt(), random(0, 2 * math.pi)
     amplitude, shift = random(0, 1), random(0, 2 * math.pi)
-    offset = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
+    offset = torch.arange(size, dtype=torch.float64, device="cpu") - (size - 1) / 2
     y, x = torch.meshgrid(-offset, offset, indexing="ij")
     # The rotated function at a point is the function at the point rotated back.
     along = (-direction if mirrored else direction)[..., None, None] + theta

@@ -230,6 +230,27 @@ def test_inputs_that_are_no_images_are_refused(
 
 
 @pytest.mark.parametrize("build", BUILDS)
+def test_whole_numbers_are_refused(build: Callable[[], EdgeNetwork]) -> None:
+    with pytest.raises(TypeError, match=r"expects a floating-point input, got torch.uint8"):
+        build()(torch.zeros(1, 3, 32, 32, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("assign", [False, True])
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_network_of_the_meta_device_is_loaded(
+    build: Callable[[], EdgeNetwork], assign: bool
+) -> None:
+    source = build().eval()
+    with torch.device("meta"):
+        net = build().eval()
+    if not assign:
+        net = net.to_empty(device="cpu")
+    net.load_state_dict(source.state_dict(), assign=assign)
+    x = torch.rand(1, 3, 16, 16)
+    assert torch.equal(net(x), source(x))
+
+
+@pytest.mark.parametrize("build", BUILDS)
 def test_every_parameter_is_learned(build: Callable[[], EdgeNetwork]) -> None:
     net = build()
     for size in ((33, 48), (32, 31)):

@@ -7,16 +7,18 @@ is the output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.models._registry import register
-from hnets.nn._base import gpu_order
+from hnets.nn._base import ComputedBuffers, gpu_order, image
 from hnets.streams import Streams
 
 WIDTHS = (8, 16, 32, 64, 64)
@@ -24,7 +26,7 @@ MEAN, STD = (0.4311, 0.4400, 0.3680), (0.2498, 0.2358, 0.2424)
 """Of the red, green and blue of BSDS500's training and validation photographs."""
 
 
-class EdgeNetwork(nn.Module):
+class EdgeNetwork(ComputedBuffers):
     """What H-DSN and HED share: the input's mean and variance, side outputs and fusion.
 
     All levels share the centre of the image, so that only the stages decide what a rotation of the
@@ -45,14 +47,19 @@ class EdgeNetwork(nn.Module):
 
     def __init__(self, stages: Sequence[nn.Module], widths: Sequence[int]) -> None:
         super().__init__()
-        for name, values in (("mean", MEAN), ("std", STD)):
-            buffer = torch.tensor(values).view(1, 3, 1, 1)
-            self.register_buffer(name, buffer, persistent=False)
         self.stages = nn.ModuleList(stages)
         self.halvings, self.levels = len(stages) - 1, tuple(range(len(stages)))
         self.sides = nn.ModuleList(WeightedSum(width) for width in widths)
         self.fusion = WeightedSum(len(widths))
         nn.init.constant_(self.fusion.weight, 1 / len(widths))
+        self._add_computed()
+
+    def _computed(self) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        for name, values in (("mean", MEAN), ("std", STD)):
+            yield name, np.array(values).reshape(1, 3, 1, 1)
+
+    def _buffer_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        return dtype  # and so is the input of the first convolution
 
     def read(self, stage: int, maps: Tensor) -> Tensor:
         """The real numbers of a stage's maps that its side output weighs: here, all of them."""
@@ -89,6 +96,7 @@ class EdgeNetwork(nn.Module):
                 f"{type(self).__name__} expects images (batch, 3, height, width) in red, green "
                 f"and blue from 0 to 1, got {tuple(x.shape)}"
             )
+        image(x, type(self).__name__)  # whole numbers would be taken for values from 0 to 1
         features = self.forward_features(F.pad_to_halve(x, self.halvings))
         return self.forward_head(features, x.shape[2], x.shape[3])
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hnets.streams import Stream, Streams, StreamsLike, expect_image
@@ -32,6 +36,53 @@ class StreamModule(nn.Module):
         if self.in_streams == self.out_streams:
             return str(self.in_streams)
         return f"{self.in_streams} -> {self.out_streams}"
+
+
+class ComputedBuffers(nn.Module, ABC):
+    """A module with buffers that are computed, not learned: no state dict holds them.
+
+    They are computed again, in float64, when the module is moved or converted: so they have all
+    digits of the new type, and values after ``to_empty``. They follow parameters that
+    ``load_state_dict(assign=True)`` brings from another device.
+    """
+
+    @abstractmethod
+    def _computed(self) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        """The buffers by name."""
+
+    def _buffer_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Their type where parameters are of ``dtype``: half precision would round angles."""
+        return torch.promote_types(dtype, torch.float32)
+
+    def _add_computed(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> None:
+        """Compute them for the first time; the arguments are for modules without parameters."""
+        self._compute(next(self.parameters(), torch.empty(0, device=device, dtype=dtype)))
+        self.register_load_state_dict_post_hook(_follow)
+
+    def _compute(self, like: Tensor) -> None:
+        for name, value in self._computed():
+            buffer = torch.tensor(value, device=like.device, dtype=self._buffer_dtype(like.dtype))
+            self.register_buffer(name, buffer, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self._compute(next(chain(self.parameters(), self.buffers())))
+        return self
+
+
+def _follow(module: ComputedBuffers, _: object) -> None:
+    """Bring the buffers to where a state dict loaded with ``assign=True`` brought the parameters.
+
+    Buffers that are there already stay the same tensors, which a CUDA graph may have captured.
+    """
+    buffer = next(module.buffers())
+    like = next(module.parameters(), buffer)
+    if like.is_meta:  # no parameters that know the device: assume CPU
+        like = torch.empty(0, device="cpu", dtype=like.dtype)
+    if (buffer.device, buffer.dtype) != (like.device, module._buffer_dtype(like.dtype)):
+        module._compute(like)
 
 
 def whole(value: Any, name: str, least: int = 1) -> int:

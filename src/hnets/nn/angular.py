@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._base import StreamModule, flag, function, highest_order, whole
+from hnets.nn._base import ComputedBuffers, StreamModule, flag, function, highest_order, whole
 from hnets.nn.norm import AngularNorm2d
 from hnets.streams import StreamsLike
 
 _RELUS = (torch.relu, nn.functional.relu)
 
 
-class _Circle(StreamModule):
+class _Circle(ComputedBuffers, StreamModule):
     """Streams as functions on the circle, and the matrix that gives their values."""
 
     synthesis: Tensor
@@ -35,24 +36,10 @@ class _Circle(StreamModule):
         self.norm = None
         if flag(norm, "norm"):
             self.norm = AngularNorm2d(streams, sync=sync, device=device, dtype=dtype)
-        like = torch.empty(0, device=device, dtype=dtype)
-        self.register_buffer("synthesis", like, persistent=False)
-        self._set_synthesis()
-        self.register_load_state_dict_post_hook(_Circle._set_synthesis)
+        self._add_computed(device, dtype)
 
-    def _set_synthesis(self, after_loading: object = None) -> None:
-        # Where the parameters are: load_state_dict(assign=True) may have moved them.
-        like = next(self.parameters(), self.synthesis)
-        if after_loading and like.is_meta:  # no parameters that know the device: assume CPU
-            like = torch.empty(0, dtype=like.dtype, device="cpu")
-        matrix = torch.tensor(F.synthesis(len(self.in_streams) - 1, self.samples))
-        # At least float32: half precision would round the angles.
-        self.synthesis = matrix.to(like.device, torch.promote_types(like.dtype, torch.float32))
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
-        self._set_synthesis()  # from float64 again, for all digits
-        return self
+    def _computed(self) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        yield "synthesis", F.synthesis(len(self.in_streams) - 1, self.samples)
 
     def extra_repr(self) -> str:
         """The streams and how they are sampled, for `print`."""

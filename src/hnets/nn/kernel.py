@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from itertools import chain
-from typing import Literal, Self
+from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.initialisation import radial_std
+from hnets.nn._base import ComputedBuffers
 from hnets.plan import KernelSpec, Piece, Plan, Segment, make_plan, split
 from hnets.streams import Streams
 
 Combine = Literal["sum", "stack", "max"]
 
 
-class HarmonicFilters(nn.Module):
+class HarmonicFilters(ComputedBuffers):
     """Radial profiles and phase offsets of the filters ``R(r)·exp(i(mφ+β))`` of one layer.
 
     Its output is the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
@@ -57,9 +60,8 @@ class HarmonicFilters(nn.Module):
                 if each:
                     empty = torch.empty(out, into, each, device=device, dtype=dtype)
                     values[str(number)] = nn.Parameter(empty)
-        self._set_constants()
+        self._add_computed()
         self.reset_parameters()
-        self.register_load_state_dict_post_hook(_follow)
 
     @property
     def plan(self) -> Plan:
@@ -71,7 +73,8 @@ class HarmonicFilters(nn.Module):
         std = radial_std(self.plan, separate=self.combine != "sum")
         with torch.no_grad():
             for number, weight in self.radial.items():
-                weight.normal_().mul_(torch.tensor(std[int(number)]).to(weight))
+                each = torch.tensor(std[int(number)], device=weight.device, dtype=weight.dtype)
+                weight.normal_().mul_(each)
             for beta in self.phase.values():
                 beta.uniform_(0, 2 * math.pi)
 
@@ -104,28 +107,14 @@ class HarmonicFilters(nn.Module):
         spread = getattr(self, f"spread{number}")
         return F.harmonic_kernel(radial, phase, spread, assembly, shape, size)
 
-    def _set_constants(self) -> None:
-        device, dtype = self._exact
+    def _computed(self) -> Iterator[tuple[str, NDArray[np.float64]]]:
         spread = [block.spread for block in self.plan.blocks]
         for number, _, assembly in chain.from_iterable(self._split()[1]):
-            for name, value in (("spread", spread[int(number)]), ("assembly", assembly)):
-                constant = torch.tensor(value).to(device, dtype)
-                self.register_buffer(f"{name}{number}", constant, persistent=False)
+            yield f"spread{number}", spread[int(number)]
+            yield f"assembly{number}", assembly
 
     def _split(self) -> tuple[tuple[Segment, ...], tuple[tuple[Piece, ...], ...]]:
         return split(self.plan, separate=self.combine != "sum")
-
-    @property
-    def _exact(self) -> tuple[torch.device, torch.dtype]:
-        """Device and dtype of assembly: half precision would round the angles of the filters."""
-        like = next(iter(self.radial.values()))
-        return like.device, torch.promote_types(like.dtype, torch.float32)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
-        # From float64 again: float32 constants made double would break exact equivariance.
-        self._set_constants()
-        return self
 
     def extra_repr(self) -> str:
         """The paths, for `print`."""
@@ -138,10 +127,3 @@ def _rows_of(kernels: list[Tensor]) -> Tensor:
     widest = max(kernel.shape[1] for kernel in kernels)
     pad = nn.functional.pad
     return torch.cat([pad(k, (0, 0, 0, 0, 0, widest - k.shape[1])) for k in kernels])
-
-
-def _follow(filters: HarmonicFilters, _: object = None) -> None:
-    """Move the constants to the device and dtype of a state dict loaded with ``assign=True``."""
-    constant = next(filters.buffers())
-    if (constant.device, constant.dtype) != filters._exact:
-        filters._set_constants()

@@ -8,14 +8,14 @@ one of symmetry as long as s divides its height and width.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Iterator
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._base import image, square, width
+from hnets.nn._base import ComputedBuffers, image, square, width
 
 
 class HAvgPool2d(nn.Module):
@@ -39,7 +39,7 @@ class HAvgPool2d(nn.Module):
         return str(self.kernel_size)
 
 
-class HBlurPool2d(nn.Module):
+class HBlurPool2d(ComputedBuffers):
     """Gaussian blur, then every ``stride``-th pixel: less aliasing than a mean (section 4.2).
 
     Centres of equivariance go where `HAvgPool2d` puts them: the window has the parity of the
@@ -56,16 +56,11 @@ class HBlurPool2d(nn.Module):
         super().__init__()
         self.stride = square(stride, "stride")
         self.sigma = self.stride / 3 if sigma is None else width(sigma, "sigma", most=1000)
-        window = self._gaussian().to(torch.get_default_dtype())
-        self.register_buffer("window", window, persistent=False)
+        self._add_computed()
 
-    def _gaussian(self) -> Tensor:
-        return F.gaussian_window(self.stride + 2 * math.ceil(2 * self.sigma), self.sigma)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
-        self.window = self._gaussian().to(self.window)  # all digits, and values after to_empty()
-        return self
+    def _computed(self) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        size = self.stride + 2 * math.ceil(2 * self.sigma)
+        yield "window", F.gaussian_window(size, self.sigma).numpy()
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool ``(batch, channels, height, width)``."""

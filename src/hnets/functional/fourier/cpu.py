@@ -15,7 +15,7 @@ _SHARE = 1 << 16
 
 def forward(x: Tensor, scale: Tensor | None, shift: Tensor, synthesis: Tensor) -> Tensor:
     """``relu(scale·f + shift)`` as coefficients; a scale of None is 1."""
-    y = torch.empty(x.shape, dtype=x.dtype)
+    y = x.new_empty(x.shape)
     back = synthesis.T / len(synthesis)
     for piece, target in _pieces(synthesis, x, y):
         values = _values(piece, scale, shift, synthesis)
@@ -49,7 +49,7 @@ def backward(
     of the output, ∂v = [v > 0]·A·g/N, ∂scale = Σ ∂v·A·x, ∂shift = Σ ∂v and ∂x = scale·Aᵀ·∂v. Batch
     norm subtracts c₂·x from ∂x and c₁ from its order 0.
     """
-    grad_x = torch.empty(x.shape, dtype=x.dtype)
+    grad_x = x.new_empty(x.shape)
     total = x.new_zeros(1, 2, len(shift), dtype=torch.float64)
     back = synthesis.T / len(synthesis)
     for piece, g, target in _pieces(synthesis, x, grad, grad_x):

@@ -33,12 +33,12 @@ def mean_pool2d(x: Tensor, size: int) -> Tensor:
 
 
 def gaussian_window(size: int, sigma: float) -> Tensor:
-    """A normalised Gaussian of ``size`` samples about its middle, in float64.
+    """A normalised Gaussian of ``size`` samples about its middle, in float64 on the CPU.
 
     >>> gaussian_window(4, 1.0).sum()
     tensor(1., dtype=torch.float64)
     """
-    offset = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
+    offset = torch.arange(size, dtype=torch.float64, device="cpu") - (size - 1) / 2
     window = (-(offset**2) / (2 * sigma**2)).exp()
     return window / window.sum()
 
