@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,17 @@ from commands import Command
 from hnets import create_model, data, load, save
 from hnets.data import Streamed
 from hnets.errors import InputError
-from hnets.train import Recipe, Run, Team, Unwritable, prepare, train
+from hnets.train import (
+    Recipe,
+    Run,
+    Team,
+    Unwritable,
+    begin,
+    prepare,
+    remember,
+    seeds_of,
+    train,
+)
 from hnets.train.recipe import to_toml
 
 TEAM = Team(0, 1, torch.device("cpu"))
@@ -31,6 +42,7 @@ Recipes = Callable[..., Recipe]
         ({"data.train": "trian"}, "there is no split 'trian'"),
         ({"data.test": "tset"}, "there is no split 'tset'"),
         ({"data.limit": 10**6}, "data.limit: expected at most the 46 images of .*, got 1000000"),
+        ({"data.hold_out": [46, 99]}, r"hold_out: expected a part of the 46 images.*\[46, 99\]"),
         ({"data.share": 0.1}, "training.batch: expected at most the 4 images of .*, got 23"),
         ({"data.fold": 3}, "mirabest has folds 0 to 9, and others have none; got fold=3"),
         ({"training.batch": 47}, "training.batch: expected at most the 46 images of .*, got 47"),
@@ -176,6 +188,36 @@ def test_folders_that_cannot_be_written_to_or_resumed(
     done = hnets_command("train", "--resume")
     assert done.code == 2
     assert "runs/old/run.json is damaged" in done.err
+
+
+@pytest.mark.parametrize("option", ["--set training.epochs=2", "--seeds 2"])
+def test_options_of_a_recipe_are_refused_without_one(
+    option: str,
+    tmp_path: Path,
+    tiny: Recipes,
+    hnets_command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = hnets_command("train", "--resume", *option.split())
+    assert done.code == 2
+    assert f"{option.split()[0]} is for a recipe: give that too" in done.err
+
+
+def test_the_newest_run_is_found_while_others_write(
+    tmp_path: Path, tiny: Recipes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(("new", "old")):
+        runs = seeds_of(tiny(), 1, Path("runs", name), name)
+        remember(runs, Path("runs", name))
+        for run in runs:
+            run.close()
+        for path in (Path("runs", name), Path("runs", name, "seed-1")):
+            os.utime(path, (1000 - number, 1000 - number))
+    Path("runs/old/seed-1/.hnets-gone.part").symlink_to("nowhere")  # as of a file that is gone
+    os.utime("runs/old/seed-1", (999, 999))
+    assert begin(None, [], 1, None, True)[1] == Path("runs/new")
 
 
 def test_what_a_killed_process_left_of_a_write_is_removed(tmp_path: Path, tiny: Recipes) -> None:

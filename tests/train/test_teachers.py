@@ -304,8 +304,45 @@ def test_a_stopped_training_of_teachers_goes_on(tmp_path: Path) -> None:
     # A finished run needs no teachers.
     file.unlink()
     watched = Watched()
-    assert same(train([Run(recipe_of(), 1, run)], CPU, resume=True, watch=watched)[0], expected)
+    ended = train([Run(recipe_of(), 1, run)], CPU, resume=True, watch=watched)[0]
+    assert same(ended, expected)
     assert watched.rows == [("", 2)]
+    assert report([ended], CPU)["teachers"] == report([resumed], CPU)["teachers"]
+
+
+def test_teachers_by_another_recipe_are_refused_on_resume(tmp_path: Path) -> None:
+    teacher, run = tmp_path / "teacher.toml", tmp_path / "run"
+    teacher.write_text(to_toml(recipe_of(training__epochs=1)))
+    recipe = recipe_of(teachers__recipe=str(teacher))
+    with pytest.raises(KeyboardInterrupt):
+        train([Run(recipe, 1, run)], CPU, watch=Watched(("", 1)))
+    teacher.write_text(to_toml(recipe_of(training__epochs=1, edges__share=0.5, title="another")))
+    with pytest.raises(InputError, match=r"the teachers of .*run had edges\.share = 0\.3, and the"):
+        train([Run(recipe, 1, run)], CPU, resume=True)
+
+
+def test_teachers_that_differ_on_resume_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train([Run(recipe_of(), 1, tmp_path / "run")], CPU, watch=Watched(("", 1)))
+    (file,) = (tmp_path / "cache").iterdir()
+    for differ in (False, True):
+        file.unlink()
+        if differ:
+            monkeypatch.setattr("hnets.train.teachers.values", lambda images: images.float() / 256)
+        with pytest.raises(KeyboardInterrupt):
+            train([Run(recipe_of(), 1, tmp_path / "run")], CPU, True, Watched(("", 1)))
+        assert ("differ from those that the run began with" in caplog.text) == differ
+
+
+def test_teachers_that_another_process_trains_are_one_line() -> None:
+    first = Run(teacher_recipe(recipe_of()), 1, folder_of(recipe_of()) / "fold-0")
+    first.open()
+    with pytest.raises(InputError, match=r"another training trains the same teachers, in ") as busy:
+        trained(recipe_of())
+    first.close()
+    assert "--out" not in str(busy.value)
 
 
 def test_a_teacher_resumes_from_its_checkpoint(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -46,6 +47,8 @@ class Checkpoint:
     state: dict[str, Tensor]
     start: Start | None = None
     """The weights that the run began with; None for random ones."""
+    teachers: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of the networks that softened its labels, if any did."""
 
 
 def save(checkpoint: Checkpoint, folder: Path) -> None:
@@ -53,7 +56,8 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
     from safetensors.torch import save as to_bytes
 
     state = {name: value.detach().cpu().clone() for name, value in checkpoint.state.items()}
-    facts = {name: getattr(checkpoint, name) for name in ("seed", "seconds", "history", "start")}
+    names = ("seed", "seconds", "history", "start", "teachers")
+    facts = {name: getattr(checkpoint, name) for name in names}
     text = json.dumps({"recipe": checkpoint.recipe.to_dict(), **facts})
     header = {"format": FORMAT, "run": text, "sha256": seal(text, state)}
     with replacing(folder / FILE) as part:
@@ -80,7 +84,10 @@ def load(folder: Path) -> Checkpoint:
         if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
             raise ValueError(f"expected seconds from 0 up, got {seconds!r}")
         start = Start(*facts["start"]) if facts.get("start") else None
-        return Checkpoint(recipe, seed, _history(facts["history"], recipe), seconds, state, start)
+        history, teachers = _history(facts["history"], recipe), facts.get("teachers") or {}
+        if teachers:
+            Recipe.from_dict(teachers["recipe"])
+        return Checkpoint(recipe, seed, history, seconds, state, start, teachers)
     except FileNotFoundError:
         raise CheckpointError(
             f"there is no checkpoint in {folder}: start without --resume"

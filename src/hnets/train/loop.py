@@ -17,6 +17,7 @@ from hnets.data import Streamed
 from hnets.train import checkpoint
 from hnets.train.checkpoint import Row
 from hnets.train.distributed import Team
+from hnets.train.progress import label
 from hnets.train.recipe import Recipe, Schedule
 from hnets.train.result import Diverged, Result
 from hnets.train.run import Run, Watch, prepare
@@ -117,7 +118,7 @@ def _end_epoch(run: Run, learner: Learner, fraction: float, began: float) -> str
             state = f"; {checkpoint.last_good(run.folder)}" if run.folder else ""
             return (
                 f"the loss became {loss} in epoch {epoch}, step {step} of {len(losses)} "
-                f"(seed {run.seed}): try a lower optimiser.rate than {recipe.optimiser.rate:g}, or "
+                f"({label(run)}): try a lower optimiser.rate than {recipe.optimiser.rate:g}, or "
                 f"a schedule.warmup{state}"
             )
     row: Row = {

@@ -39,7 +39,7 @@ def watching(runs: Sequence[Run], console: Console, cuda: bool = False) -> Itera
         with Progress(*columns, console=console) as progress:
 
             def add(run: Run) -> TaskID:
-                return progress.add_task(_label(run), total=run.recipe.training.epochs, state=state)
+                return progress.add_task(label(run), total=run.recipe.training.epochs, state=state)
 
             bars = {run: add(run) for run in runs}
 
@@ -60,14 +60,15 @@ def watching(runs: Sequence[Run], console: Console, cuda: bool = False) -> Itera
         ended = row["epoch"] == run.recipe.training.epochs
         if ended or time.monotonic() - last.get(run, began) > PAUSE:
             last[run] = time.monotonic()
-            line = f"{_label(run)}  {_describe(run, row)}  {row['seconds']:.0f} s"
+            line = f"{label(run)}  {_describe(run, row)}  {row['seconds']:.0f} s"
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     yield write
 
 
-def _label(run: Run) -> str:
-    return f"{run.name} seed {run.seed}"
+def label(run: Run) -> str:
+    """What people call a run."""
+    return f"{run.name} seed {run.seed}".lstrip()
 
 
 def _describe(run: Run, row: Row, wide: bool = True) -> str:

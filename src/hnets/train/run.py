@@ -66,6 +66,10 @@ class Unwritable(InputError):
     """The folder of a run cannot be written to."""
 
 
+class InUse(InputError):
+    """Another process trains in the folder of a run."""
+
+
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
     """Say in one line which file of a run could not be written, and how to go on."""
@@ -126,7 +130,7 @@ class Run:
                     fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     self.close()
-                    raise InputError(
+                    raise InUse(
                         f"{self.folder} is in use by another training: wait for its end, or name "
                         "another folder with --out"
                     ) from None
@@ -154,7 +158,8 @@ class Run:
             due = time.monotonic() - self._saved >= self.recipe.training.save_every
             if due or not self.epochs_left:
                 facts = (self.recipe, self.seed, self.history, self.seconds, learner.state())
-                checkpoint.save(checkpoint.Checkpoint(*facts, self.start), self.folder)
+                state = checkpoint.Checkpoint(*facts, self.start, self.teachers)
+                checkpoint.save(state, self.folder)
                 self._saved = time.monotonic()
             self._log.add(self.history[-1])
 
@@ -179,6 +184,14 @@ class Run:
                 f"the checkpoint in {self.folder} began with {before}, got {now}: change it back, "
                 "or name another folder with --out"
             )
+        if saved.teachers:
+            now = teacher_recipe(self.recipe).to_dict()
+            if difference := first_difference(saved.teachers["recipe"], now, FREE):
+                raise CheckpointError(
+                    f"the teachers of the checkpoint in {self.folder} had {difference}, or name "
+                    "another folder with --out"
+                )
+            self.teachers |= saved.teachers
         if saved.seed != self.seed:
             raise CheckpointError(
                 f"the checkpoint in {self.folder} has seed {saved.seed}, expected {self.seed}"
@@ -231,6 +244,11 @@ def begin(
         path = weights_of(source).path
         start = Start(source, hashlib.sha256(path.read_bytes()).hexdigest())
     if recipe is None:
+        if changes or seeds > 1:
+            option = "--set" if changes else "--seeds"
+            raise InputError(
+                f"{option} is for a recipe: give that too, hnets train RECIPE --resume"
+            )
         folder = out or _newest(RUNS)
         runs = _read(folder)
         for run in runs:
@@ -289,7 +307,8 @@ def _newest(folder: Path) -> Path:
             f"there is no run in {folder}{os.sep} to go on with: name its folder with --out, or "
             "give a recipe"
         )
-    return max(folders, key=lambda one: max(path.stat().st_mtime for path in one.rglob("*")))
+    # A checkpoint changes the time of its folder; files may vanish while others train.
+    return max(folders, key=lambda one: max(p.stat().st_mtime for p in (one, *one.glob("seed-*"))))
 
 
 def prepare(
@@ -403,6 +422,8 @@ def load(
         dataset = dataset.subset(recipe.limit)
     if split == recipe.train and recipe.hold_out:
         part, parts = recipe.hold_out
+        most = f"a part of the {len(dataset)} images of {recipe.name} {split}"
+        expect(part < len(dataset), "data.hold_out", most, list(recipe.hold_out))
         dataset = dataset.subset(torch.arange(len(dataset)) % parts != part)
     return dataset
 

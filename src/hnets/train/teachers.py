@@ -27,7 +27,7 @@ from hnets.errors import InputError
 from hnets.train.distributed import Team
 from hnets.train.recipe import Recipe, teacher_recipe
 from hnets.train.result import Diverged, Result
-from hnets.train.run import Run
+from hnets.train.run import InUse, Run
 from hnets.train.task import PHOTOS, edge_network, values
 
 log = logging.getLogger(__name__)
@@ -73,12 +73,19 @@ def soft_labels(
         results = train(teacher_runs(recipe, run.recipe.teachers.folds, folder), team)
     except Diverged as error:
         raise InputError(f"a teacher diverged: {error}") from None
+    except InUse:
+        raise InputError(
+            f"another training trains the same teachers, in {folder}: start this one again when "
+            "they are done, and it takes their labels"
+        ) from None
     maps = soft_maps([one.model for one in results], images, run.recipe.teachers.scales, team)
     array = maps.cpu().numpy()
-    seconds = [round(one.seconds, 1) for one in results]
-    labels = SoftLabels(
-        maps, {"recipe": recipe.to_dict(), "seconds": seconds, "sha256": sha256([array])}
-    )
+    seconds, digest = [round(one.seconds, 1) for one in results], sha256([array])
+    labels = SoftLabels(maps, {"recipe": recipe.to_dict(), "seconds": seconds, "sha256": digest})
+    if run.teachers.get("sha256", digest) != digest:
+        log.warning(
+            "the teachers were trained again, and differ from those that the run began with"
+        )
     if team.leads:
         text = json.dumps(labels.facts).encode()
         keep(name, source, (array, np.frombuffer(text, np.uint8)))
