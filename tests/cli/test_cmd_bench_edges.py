@@ -51,6 +51,16 @@ def bench_edges(here: Path, hnets_command: Command) -> Command:
     return functools.partial(hnets_command, "bench-edges")
 
 
+@pytest.mark.filterwarnings("error")
+def test_maps_without_an_edge_have_a_curve_of_no_points(bench_edges: Command, here: Path) -> None:
+    for name in NAMES:
+        Image.new("L", (WIDTH, HEIGHT)).save(here / f"maps/{name}.png")
+    done = bench_edges("maps", "--thresholds", "3", "--nms", "none")
+    assert done.code == 0, done.err
+    assert re.search(r"none +│ 0\.0000 │ 0\.0000 │", done.out), done.out
+    assert "legend" not in done.err
+
+
 def test_scores_of_a_folder(bench_edges: Command, here: Path) -> None:
     code, out, _ = bench_edges("maps", "--thresholds", "9", "--jobs", "2")
     assert code == 0, out

@@ -126,6 +126,7 @@ def test_json_is_all_that_is_printed(command: Command) -> None:
         ("text.png", r"text\.png is not an image that can be read"),
         ("small.png", r"small\.png is 12×12 pixels, and at least 16×16 are needed"),
         ("empty", "there is no image in the folder empty; expected files that end in .png"),
+        ("fine.png --out x.png --no-figure", "expected --out or --no-figure, got both"),
         ("fine.png --out x.jpg", r"expected a file that ends in .*, got 'x\.jpg'"),
         ("fine.png --out text.png/x.png", r"expected a folder to write to, got 'text\.png'"),
     ],

@@ -14,7 +14,7 @@ from hnets.errors import InputError
 from hnets.studies import choices
 from hnets.studies.ablation import train_ablation
 from hnets.studies.retrain import read_result, train_recipes
-from hnets.train import Team, read_recipe
+from hnets.train import Diverged, Team, read_recipe
 
 TEAM = Team(0, 1, torch.device("cpu"))
 SMALL = ["data.name=digits-r", "training.epochs=1", "data.limit=46", "training.batch=23"]
@@ -59,6 +59,17 @@ def test_all_rows_are_looked_at_before_the_first_is_trained(tmp_path: Path) -> N
     with pytest.raises(InputError, match="hnet_mnist has no option 'dropout'"):
         train_recipes(recipes, 1, tmp_path, TEAM, False, QUIET)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_row_that_diverges_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+    recipe = read_recipe("rotmnist-r-z2cnn", SMALL)
+    recipes = {"wild": recipe.replace({"optimiser.rate": 1e30}), "tame": recipe}
+    with pytest.raises(Diverged, match=r"the loss became \S+ in epoch 1, .* \(wild seed 1\)"):
+        train_recipes(recipes, 1, tmp_path, TEAM, False, QUIET)
+    assert read_result("wild", tmp_path) is None
+    tame = read_result("tame", tmp_path)
+    assert tame is not None
+    assert [seed["seed"] for seed in tame["seeds"]] == [1]
 
 
 def test_choices_are_trained_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

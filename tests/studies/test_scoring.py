@@ -137,6 +137,24 @@ def test_what_is_scored_is_not_scored_again(small: Path) -> None:
         _score(done, out)
 
 
+def test_a_way_or_a_number_of_thresholds_that_is_new_is_scored(small: Path) -> None:
+    out, cpu, quiet, name = small / "runs", torch.device("cpu"), Console(quiet=True), "bsds500-hdsn"
+    results = {name: _trained(name, out)}
+
+    def score(thresholds: int, *ways: str) -> retrain.StoredResult:
+        with ThreadPoolExecutor(1) as pool:
+            results[name] = score_results(results, out, cpu, thresholds, ways, pool, quiet)[name]
+        return results[name]
+
+    first = json.loads(json.dumps(score(9, "none")["seeds"][0]["scores"]))
+    both = score(9, "none", "standard")
+    assert list(both["scores"]) == ["none", "standard"]
+    assert both["seeds"][0]["scores"]["none"] == first["none"]
+    other = score(3, "none")
+    assert (other["thresholds"], list(other["scores"])) == (3, ["none"])
+    assert other["seeds"][0]["scores"]["none"] != first["none"]
+
+
 def test_without_numba_the_message_says_how_to_continue(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

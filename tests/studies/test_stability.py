@@ -8,6 +8,7 @@ from PIL import Image
 
 from commands import Command
 from hnets import plot
+from hnets.errors import InputError
 from hnets.studies import Response, Stability, measure_stability
 from hnets.studies.stability import PLAIN
 
@@ -71,7 +72,7 @@ def test_the_figure_has_a_panel_per_layer_and_patch(study: Stability) -> None:
 
 
 def test_a_photograph_that_is_too_small_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"at least \d+ pixels per side, got 24×24"):
+    with pytest.raises(InputError, match=r"at least \d+ pixels per side, got 24×24"):
         measure_stability(photo(24), step=90)
 
 

@@ -57,6 +57,8 @@ def digits(
     """
     from hnets.predict.batch import find_images
 
+    if out is not None and figure is False:
+        raise typer.BadParameter("expected --out or --no-figure, got both; leave one out")
     folders, errors = find_images(images)
     paths = list(folders)
     if paths and figure is not False:

@@ -245,6 +245,10 @@ def _by_ray(
             "HOST:PORT"
         )
     target = out or str(FOLDER)
+    if target == "-":
+        raise typer.BadParameter(
+            "expected a folder or URL with --ray, got stdout; give one with -o"
+        )
     parquet = parquet or target.split("?")[0].rstrip("/").endswith(".parquet")
     with contextlib.ExitStack() as stack:
         # Where Ray tells at length of workers that died, which its logs do too.

@@ -37,12 +37,15 @@ Train = Annotated[bool, typer.Option("--train", help="Train again instead of sho
 Seeds = Annotated[int, whole(1, 100, "Runs per recipe.", "N")]
 Out = Annotated[Path, typer.Option(help="Folder for what is written.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")]
+_OF_TRAINING = ("changes", "device", "resume", "seeds", "sizes", "thresholds")
+"""Parameters of commands that only a training has a use for."""
 
 
 @dataclass(frozen=True)
 class _Retraining:
-    """Whether and how to train again what ships: the options that five commands share."""
+    """Whether and how to train again what ships: the options that six commands share."""
 
+    context: typer.Context
     train: bool
     seeds: int
     changes: list[str] | None
@@ -51,15 +54,14 @@ class _Retraining:
     device: str | None
 
     def __post_init__(self) -> None:
-        self.check("--set", self.changes)
-        self.check("--resume", self.resume)
-
-    def check(self, option: str, value: object) -> None:
-        """Refuse an option that has no effect on what ships."""
-        if value and not self.train:
-            raise typer.BadParameter(
-                "expected together with --train, got it alone; add --train", param_hint=option
-            )
+        """Refuse options that have no effect on what ships."""
+        for name in _OF_TRAINING:
+            source = self.context.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE" and not self.train:
+                raise typer.BadParameter(
+                    "expected together with --train, got it alone; add --train",
+                    param_hint="--set" if name == "changes" else f"--{name}",
+                )
 
     def results(
         self,
@@ -99,6 +101,7 @@ def _error_table(name: str, text: str) -> None:
 
     @reproduce.command(name, help=text)
     def show(
+        context: typer.Context,
         rows: Rows = "",
         data: Annotated[
             str,
@@ -115,7 +118,7 @@ def _error_table(name: str, text: str) -> None:
         from hnets.studies import tables
         from hnets.studies.retrain import train_recipes
 
-        retraining = _Retraining(train, seeds, changes, out, resume, device)
+        retraining = _Retraining(context, train, seeds, changes, out, resume, device)
         if data not in tables.DIGITS:
             raise typer.BadParameter(
                 f"expected {' or '.join(tables.DIGITS)}, got {data!r}", param_hint="--data"
@@ -144,6 +147,7 @@ _error_table(
 
 @reproduce.command()
 def table2(
+    context: typer.Context,
     rows: Rows = "",
     thresholds: Thresholds = 99,
     page: Page = None,
@@ -163,13 +167,14 @@ def table2(
     from hnets.studies.scoring import train_and_score
     from hnets.studies.tables import TABLE2
 
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    retraining = _Retraining(context, train, seeds, changes, out, resume, device)
     retrain = partial(train_and_score, thresholds=thresholds, ways=TABLE2.measured)
     _show(TABLE2, rows, page, retrain, retraining)
 
 
 @reproduce.command()
 def edges(
+    context: typer.Context,
     rows: Rows = "",
     thresholds: Thresholds = 99,
     page: Page = None,
@@ -189,7 +194,7 @@ def edges(
     from hnets.studies.scoring import EDGE_WAYS, train_and_score
     from hnets.studies.tables import EDGES, edge_front
 
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    retraining = _Retraining(context, train, seeds, changes, out, resume, device)
     plot.check_matplotlib()
     retrain = partial(train_and_score, thresholds=thresholds, ways=EDGE_WAYS)
     results, console = _show(EDGES, rows, page, retrain, retraining)
@@ -201,6 +206,7 @@ def edges(
 
 @reproduce.command()
 def choices(
+    context: typer.Context,
     page: Annotated[
         Path | None, typer.Option(help="Put the tables into a page too, between marks for them.")
     ] = None,
@@ -220,7 +226,7 @@ def choices(
     from hnets.studies import choices as study
     from hnets.studies.retrain import shipped_result
 
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
+    retraining = _Retraining(context, train, seeds, changes, out, resume, device)
     if page is not None:
         study.marked_page(page)
         plot.check_matplotlib()
@@ -235,6 +241,7 @@ def choices(
 
 @reproduce.command()
 def ablation(
+    context: typer.Context,
     sizes: Annotated[
         str,
         typer.Option(
@@ -255,8 +262,7 @@ def ablation(
     from hnets.studies import ablation as study
     from hnets.studies.retrain import shipped_result
 
-    retraining = _Retraining(train, seeds, changes, out, resume, device)
-    retraining.check("--sizes", sizes)
+    retraining = _Retraining(context, train, seeds, changes, out, resume, device)
     _check_page(page)
     plot.check_matplotlib()
     parse = parser(10, 12000)
@@ -318,7 +324,8 @@ def _show(
         names or table.recipes, table.shipped, retrain, table.read
     )
     if table.data and not results:
-        raise InputError(f"no results on {table.data} ship: add --train, and take a GPU")
+        chosen = f"of {', '.join(names)}" if names else f"on {table.data}"
+        raise InputError(f"no results {chosen} ship: add --train, and take a GPU")
     retraining.show(console, table.terminal(results).rich(), table.note)
     _write_results(page, console)
     return results, console

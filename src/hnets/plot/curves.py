@@ -152,9 +152,10 @@ def precision_recall_figure(
     best_first = sorted(curves.items(), key=lambda item: -item[1].ods.f)
     colours = (BLUE, RED, GREEN, PURPLE, ORANGE, TEAL)
     for number, (name, scores) in enumerate(best_first):
-        points = [(p.recall, p.precision) for p in scores.curve if p.recall > 0]
+        points = [p for p in scores.curve if p.recall > 0]
+        recalls, precisions = [p.recall for p in points], [p.precision for p in points]
         colour, label = colours[number % len(colours)], f"F = {scores.ods.f:.3f}  {name}"
-        axes.plot(*zip(*points, strict=True), color=colour, linewidth=2, label=label)
+        axes.plot(recalls, precisions, color=colour, linewidth=2, label=label)
         axes.plot(scores.ods.recall, scores.ods.precision, "o", color=colour, markersize=5)
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="recall", ylabel="precision", title=title)
     axes.set_aspect("equal")

@@ -53,7 +53,8 @@ def write_figures(photo: Image.Image, out: Path, done: Callable[[Path], None]) -
     photo = photo.convert("RGB")
     photo.thumbnail((640, 640), Image.Resampling.LANCZOS)
     for name, image in ((PHOTO, photo), (DIGIT, digit)):
-        image.save(out / name)  # so that the commands of the page can be typed
+        with replacing(out / name) as part:
+            image.save(part)  # so that the commands of the page can be typed
         done(out / name)
     shown = []
     for exhibit in exhibits(photo, digit, out):

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from hnets.errors import InputError
 from hnets.studies import svm
-from hnets.train import Recipe, Run, Team, prepare, report, seeds_of, train, watching
+from hnets.train import Diverged, Recipe, Run, Team, prepare, report, seeds_of, train, watching
 from hnets.train import checkpoint as checkpoints
 from hnets.train.result import write_json
 
@@ -59,7 +59,8 @@ def train_recipes(
     """Train every recipe with every seed; the results, which are also written to ``out``.
 
     ``recipes`` are by the name under which the result is kept; ``resume`` keeps results that exist
-    and goes on from checkpoints.
+    and goes on from checkpoints. If some diverge, the others are trained before `Diverged` is
+    raised.
     """
     runs = {name: seeds_of(recipe, seeds, out / name, name) for name, recipe in recipes.items()}
     if not resume:
@@ -78,18 +79,28 @@ def train_recipes(
     for name in machines:
         console.print(f"{name}: fitting the support vector machine, some minutes")
         results[name] = svm.train_svm(recipes[name], name)
-        write_json(results[name], out / f"{name}.json")
+        if team.leads:
+            write_json(results[name], out / f"{name}.json")
     # On a GPU all recipes train together; elsewhere one after the other.
     together = team.device.type == "cuda" and team.size == 1
+    diverged = list[Diverged]()
     for group in [list(left)] if together else [[name] for name in left]:
         flat = [run for name in group for run in left[name]]
-        with watching(flat, console) as watch:
-            trained = train(flat, team, watch=watch)
+        try:
+            with watching(flat, console) as watch:
+                trained = train(flat, team, watch=watch)
+        except Diverged as error:
+            diverged.append(error)
+            trained = error.results
         for name in group:
             own = [result for result in trained if result.run in left[name]]
+            if len(own) < seeds:
+                continue
             results[name] = report(own, team)
             if team.leads:
                 write_json(results[name], out / f"{name}.json")
+    if diverged:
+        raise diverged[0]
     return {name: results[name] for name in recipes}
 
 

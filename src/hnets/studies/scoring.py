@@ -82,11 +82,16 @@ def score_results(
 ) -> dict[str, StoredResult]:
     """Add the scores of every seed to results that lack them, and write these to ``out`` again.
 
-    The weights are those that the training left in ``out``; so a training can be scored later, and
-    on another machine.
+    Scores at another number of thresholds do not count. The weights are those that the training
+    left in ``out``; so a training can be scored later, and on another machine.
     """
     for name, result in results.items():
-        if "scores" in result:
+        if result.get("thresholds") != thresholds:
+            for each in (result, *result["seeds"]):
+                each.pop("scores", None)
+            result["thresholds"] = thresholds
+        scores = result.get("scores", {})
+        if scores and all(way in scores or WAYS[way].own for way in ways):
             continue
         for seed in result["seeds"]:
             folder = out / name / f"seed-{seed['seed']}"

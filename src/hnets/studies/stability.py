@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from hnets import nn as hnn
 from hnets.basis import Rings
+from hnets.errors import InputError
 from hnets.streams import Streams
 from hnets.studies.numbers import Numbers, percent
 from hnets.testing import band_limited
@@ -158,7 +159,7 @@ def _natural_patches(
     reach = math.ceil(size * _COARSE / math.sqrt(2)) + 2
     room = [side - 2 * reach for side in pixels.shape]
     if min(room) < 1:
-        raise ValueError(
+        raise InputError(
             f"natural patches need a photograph of at least {2 * reach + 1} pixels per side, got "
             f"{photo.width}×{photo.height}"
         )

@@ -70,13 +70,12 @@ class ResultTable:
             for row in self.rows
             if row.recipe
         )
-        note = "Percent of test images classified wrongly: mean and standard deviation over the "
-        note += "seeds. The digits are rotated about their own centres of mass."
+        note = self.note.partition("Published numbers")[0]
         return replace(
             self,
             title=f"{self.title.removesuffix(', %')}, {data}, %",
             columns=tuple(column.replace(DIGITS[0], data) for column in self.columns),
-            note=note,
+            note=f"{note}The digits are rotated about their own centres of mass.",
             rows=tuple(rows),
             data=data,
         )
