@@ -445,6 +445,7 @@ def test_what_is_wrong_is_one_line(
         ("nowhere://x --ray", "cannot use nowhere://x (Protocol not known: nowhere)"),
         ("in empty --ray", ".*expected one folder, image or URL with --ray, got in empty; an"),
         ("- --ray", ".*expected one folder, image or URL with --ray, got -; an address is"),
+        ("in --ray --device moon", "workers of a Ray cluster compute on cpu or cuda, got 'moon'"),
         ("in -o - --ray", ".*expected a folder or URL with --ray, got stdout; give one with -o"),
         ("in -o in/0/00000.png --ray", "in/0/00000.png cannot be written"),
         ("s3://bucket/photos", ".*expected --ray with s3://bucket/photos; add it"),

@@ -95,6 +95,8 @@ def edges_on_ray(
         raise MissingExtra("clusters", "Ray", "cluster") from None
     from hnets.predict.edge_detector import edge_network
 
+    if device not in (None, "cpu", "cuda"):
+        raise InputError(f"workers of a Ray cluster compute on cpu or cuda, got {device!r}")
     network, start, end = edge_network(weights), Place.of(source), Place.of(target)
     start, names = _images(start)
     outputs = {start.at(name): output for name, output in names.items()}

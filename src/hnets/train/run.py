@@ -185,8 +185,8 @@ class Run:
                 "or name another folder with --out"
             )
         if saved.teachers:
-            now = teacher_recipe(self.recipe).to_dict()
-            if difference := first_difference(saved.teachers["recipe"], now, FREE):
+            teachers = teacher_recipe(self.recipe).to_dict()
+            if difference := first_difference(saved.teachers["recipe"], teachers, FREE):
                 raise CheckpointError(
                     f"the teachers of the checkpoint in {self.folder} had {difference}, or name "
                     "another folder with --out"
