@@ -209,6 +209,22 @@ def test_files_are_compared_with_the_network(tmp_path: Path) -> None:
         hnets.export.compare(net, path, (1, 2, 4, 4))
 
 
+@reads_pt2
+def test_files_are_compared_at_sizes_that_the_network_takes(tmp_path: Path) -> None:
+    net = hnn.HConv2d("2x0r", "2x0r + 2x1", 33).eval()
+    path = hnets.export.pt2(net, tmp_path / "net.pt2", (1, 2, 40, 40))
+    assert hnets.export.compare(net, path, (1, 2, 40, 40)) < ROUNDING
+    with pytest.raises(RuntimeError, match="greater than actual input size"):
+        hnets.export.compare(net, path, (1, 2, 28, 28))
+
+
+@reads_pt2
+def test_every_output_is_compared(tmp_path: Path) -> None:
+    net = every_layer().eval()
+    path = hnets.export.pt2(net, tmp_path / "net.pt2", (1, 2, 20, 20))
+    assert hnets.export.compare(net, path, (1, 2, 20, 20)) < ROUNDING
+
+
 def test_programs_for_maps_of_one_pixel() -> None:
     """Of an example with larger maps; `hnets export` makes its own of maps of one pixel."""
     net = hnets.models.z2cnn().eval()
@@ -323,17 +339,34 @@ def test_missing_packages_are_named(tmp_path: Path) -> None:
 
 def test_frozen_nonlinearities_overwrite_what_they_alone_read() -> None:
     net, x = example().eval(), torch.randn(2, 3, 24, 24)
-    frozen, before = hnets.freeze(net), x.clone()
+    frozen, before, places = hnets.freeze(net), x.clone(), list[bool]()
+    for act in (frozen[1], frozen[3]):
+        act.register_forward_hook(lambda _, x, y: places.append(x[0].data_ptr() == y.data_ptr()))
     with torch.inference_mode():
-        response = frozen[0](x)
-        assert frozen[1](response).data_ptr() == response.data_ptr()
         assert relative(frozen(x), net(x)) < 1e-6
+    assert places == [True, True]
     assert torch.equal(x, before)
 
 
-def test_a_nonlinearity_in_two_places_overwrites_nothing() -> None:
-    act = hnn.ModReLU("4x0 + 4x1")
-    net = nn.Sequential(hnn.HConv2d("1x0r", "4x0 + 4x1", 3), act, nn.Identity(), act)
+def test_frozen_nonlinearities_overwrite_nothing_that_others_read() -> None:
+    net, x, seen = example().eval(), torch.randn(2, 3, 24, 24), list[Tensor]()
     frozen = hnets.freeze(net)
-    assert not frozen[1].inplace
-    assert not net[1].inplace
+    frozen[2].register_forward_hook(lambda _, x, y: seen.append(y))
+    with torch.inference_mode():
+        response = frozen[0](x)  # as by a network that takes the output of every part
+        assert relative(frozen[1](response), net[:2](x)) < 1e-6
+        assert relative(response, net[0](x)) < 1e-6
+        frozen(x)
+        assert relative(seen[0], net[:3](x)) < 1e-6
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_hooks_of_a_layer_are_kept(place: int) -> None:
+    net, x = example().eval(), torch.randn(2, 3, 24, 24)
+    net[place].register_forward_hook(lambda _, x, y: 2 * y)
+    frozen = hnets.freeze(net)
+    with torch.inference_mode():
+        assert relative(frozen(x), net(x)) < 1e-6
+    net[place]._forward_hooks.clear()
+    with torch.inference_mode():
+        assert relative(frozen(x), net(x)) > 0.1

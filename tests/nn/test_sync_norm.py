@@ -207,3 +207,19 @@ def test_two_passes_before_one_backward(runs: Runs) -> None:
 def test_sync_without_processes_is_plain_batch_norm() -> None:
     sync, local = (train(network(norm), batch())[-1] for norm in ("sync", "local"))
     assert distance(sync["state"], local["state"]) == 0
+
+
+@pytest.mark.parametrize("norm", ["sync", "angular"])
+def test_a_single_process_needs_no_other(norm: str) -> None:
+    """It normalises as without a group: a batch without values leaves the statistics alone."""
+    layer = network(norm)[1]
+    channels = layer.in_streams.channels
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        layer(torch.zeros(0, channels, 4, 4))
+        with pytest.raises(ValueError, match="more than one value"):
+            layer(torch.zeros(1, channels, 1, 1))
+    finally:
+        distributed.destroy_process_group()
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())

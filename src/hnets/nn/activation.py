@@ -32,20 +32,16 @@ class ModReLU(StreamModule):
     ) -> None:
         super().__init__(streams, dtype)
         self.magnitude_eps = number(magnitude_eps, "magnitude_eps", "a number from 0")
-        self.inplace = False
-        """Whether the input is of the convolution before it, and inference may write over it.
-
-        `hnets.freeze` sets it where that is so.
-        """
         self.bias = nn.Parameter(torch.zeros(self.in_streams.fields, device=device, dtype=dtype))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Shrink (or with a positive bias, stretch) every complex number."""
-        if not self.inplace:
+    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
+        """Shrink (or with a positive bias, stretch) every complex number.
+
+        ``inplace`` says that nothing else reads ``x``, and that its shape needs no check.
+        """
+        if not inplace:
             self.in_streams.check(x, "ModReLU")
-        return F.magnitude_relu(
-            x, None, self.bias, self.in_streams, self.magnitude_eps, self.inplace
-        )
+        return F.magnitude_relu(x, None, self.bias, self.in_streams, self.magnitude_eps, inplace)
 
     def reset_parameters(self) -> None:
         """Set the biases to 0."""

@@ -59,10 +59,16 @@ class _BatchNorm(StreamModule, ABC):
 
     @property
     def group(self) -> torch.distributed.ProcessGroup | None:
-        """The processes whose batches are normalised together."""
-        if self.sync and self.training and torch.distributed.is_available():
-            return torch.distributed.group.WORLD if torch.distributed.is_initialized() else None
-        return None
+        """The processes whose batches are normalised together, if there are several."""
+        distributed = torch.distributed
+        several = (
+            self.sync
+            and self.training
+            and distributed.is_available()
+            and distributed.is_initialized()
+            and distributed.get_world_size() > 1
+        )
+        return distributed.group.WORLD if several else None
 
     def extra_repr(self) -> str:
         """The arguments, for `print`."""
@@ -143,8 +149,6 @@ class FrozenHBatchNorm2d(StreamModule):
     def __init__(self, norm: HBatchNorm2d) -> None:
         super().__init__(norm.in_streams)
         self.eps, self.magnitude_eps = norm.eps, norm.magnitude_eps
-        self.inplace = False
-        """As in `ModReLU`."""
         self.weight, self.bias = norm.weight, norm.bias
         for name in ("running_mean", "running_var"):
             self.register_buffer(name, norm.get_buffer(name))
@@ -154,13 +158,12 @@ class FrozenHBatchNorm2d(StreamModule):
         _fold(self)
         self.register_load_state_dict_post_hook(_fold)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """``x · relu(scale + shift/|x|)``."""
-        if not self.inplace:
+    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
+        """``x · relu(scale + shift/|x|)``; ``inplace`` as in `ModReLU`."""
+        if not inplace:
             self.in_streams.check(x, "HBatchNorm2d")
-        return F.magnitude_relu(
-            x, self.scale, self.shift, self.in_streams, self.magnitude_eps, self.inplace
-        )
+        layout = (self.in_streams, self.magnitude_eps)
+        return F.magnitude_relu(x, self.scale, self.shift, *layout, inplace)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = self.scale.dtype

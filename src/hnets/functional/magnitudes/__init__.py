@@ -22,7 +22,12 @@ from hnets.functional.magnitudes.reference import squared, to_channels
 from hnets.streams import Streams
 
 MAGNITUDE_EPS = 1e-4
-"""Divisors are sqrt(|z|² + MAGNITUDE_EPS), so that gradients stay finite at zero."""
+"""Divisors are sqrt(|z|² + MAGNITUDE_EPS), so that gradients stay finite at zero.
+
+C-ReLU with a bias b > 0 is not continuous there, as relu(|z| + b)·z/|z| has length b and any
+direction: near zero, rounding noise such as that of a constant image is multiplied by up to
+1 + b/sqrt(MAGNITUDE_EPS), 1 + 100·b, in every layer.
+"""
 
 _KIND = Nonlinearity(
     "magnitudes", reference.magnitude_relu, reference.batch_magnitude_relu, triton_float64=True
