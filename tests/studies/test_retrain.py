@@ -61,6 +61,13 @@ def test_all_rows_are_looked_at_before_the_first_is_trained(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("content", [b"{", b"\xff"])
+def test_a_result_that_is_damaged_is_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "row.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"row\.json is damaged .*; delete it and train again"):
+        read_result("row", tmp_path)
+
+
 def test_a_row_that_diverges_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     recipe = read_recipe("rotmnist-r-z2cnn", SMALL)
     recipes = {"wild": recipe.replace({"optimiser.rate": 1e30}), "tame": recipe}

@@ -184,10 +184,12 @@ def test_folders_that_cannot_be_written_to_or_resumed(
     done = hnets_command("train", "--resume", "--out", "elsewhere")
     assert "elsewhere holds no run to go on with" in done.err
     Path("runs/old").mkdir(parents=True)
-    Path("runs/old/run.json").write_text('{"name": 3}')
-    done = hnets_command("train", "--resume")
-    assert done.code == 2
-    assert "runs/old/run.json is damaged" in done.err
+    no_seeds = json.dumps({"name": "old", "recipe": recipe.to_dict(), "seeds": 0})
+    for text in ('{"name": 3}', no_seeds):
+        Path("runs/old/run.json").write_text(text)
+        done = hnets_command("train", "--resume")
+        assert done.code == 2
+        assert "runs/old/run.json is damaged" in done.err
 
 
 @pytest.mark.parametrize("option", ["--set training.epochs=2", "--seeds 2"])

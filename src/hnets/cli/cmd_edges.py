@@ -99,7 +99,7 @@ def edges(
         str | None,
         typer.Option(
             metavar="[HOST:PORT]",
-            help="By a Ray cluster, from and to folders or URLs; of this machine by default.",
+            help="Use a Ray cluster, by default of this machine; from and to folders or URLs.",
         ),
     ] = None,
     parquet: Annotated[

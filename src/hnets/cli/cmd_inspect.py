@@ -100,7 +100,7 @@ def equivariance(
     in_streams: Annotated[
         str | None, typer.Option(help="Layout of the input, such as 3x0r; else as the model says.")
     ] = None,
-    size: Annotated[int, whole(16, 256, "Of the test image.")] = 64,
+    size: Annotated[int, whole(16, 256, "Side of the test image in pixels.")] = 64,
     out: Annotated[Path, typer.Option(help=_OUT)] = Path("equivariance.png"),
 ) -> None:
     """How far every layer is from rotating with its input, and where that comes from."""

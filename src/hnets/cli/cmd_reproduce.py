@@ -32,7 +32,7 @@ Rows = Annotated[str, typer.Option(help="Recipes to show or train, with commas b
 Page = Annotated[
     Path | None, typer.Option(help="Write the page of what ships too, such as docs/results.md.")
 ]
-Thresholds = Annotated[int, whole(1, 999, "Of the benchmark.")]
+Thresholds = Annotated[int, whole(1, 999, "How many the benchmark scores at.")]
 Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
 Seeds = Annotated[int, whole(1, 100, "Runs per recipe.", "N")]
 Out = Annotated[Path, typer.Option(help="Folder for what is written.")]
@@ -105,7 +105,10 @@ def _error_table(name: str, text: str) -> None:
         rows: Rows = "",
         data: Annotated[
             str,
-            typer.Option(help="rotmnist-c: digits whose place in the image says nothing of up."),
+            typer.Option(
+                help="Digits to learn: rotmnist-r, or rotmnist-c, whose centres do not tell which "
+                "way was up."
+            ),
         ] = "rotmnist-r",
         page: Page = None,
         train: Train = False,
@@ -131,16 +134,17 @@ _error_table(
     "table1",
     """Table 1: test errors on rotated MNIST, beside the published ones.
 
-    With --train every row is trained again: minutes on a GPU, where all rows train side by side,
-    and days on a CPU; --rows and --set training.epochs=5 make it shorter.
+    With --train every row is trained again: minutes on a GPU, where all rows
+    train side by side, and days on a CPU; --rows and --set training.epochs=5
+    make it shorter.
     """,
 )
 _error_table(
     "beyond",
     """Past the paper: networks whose nonlinearities mix orders, beside the best published.
 
-    With --train every row is trained again: minutes per seed on a GPU. On a CPU take the
-    smallest, --rows rotmnist-r-fourier-tiny, and fewer epochs.
+    With --train every row is trained again: minutes per seed on a GPU. On a
+    CPU take the smallest, --rows rotmnist-r-fourier-tiny, and fewer epochs.
     """,
 )
 
@@ -160,9 +164,9 @@ def table2(
 ) -> None:
     """Table 2: edges on BSDS500, beside the published scores.
 
-    With --train every row is trained again, minutes on a GPU, and then scored on the
-    test photographs, some minutes per network on two cores. A training can be scored on
-    another machine: copy its folder there and add --resume.
+    With --train every row is trained again, minutes on a GPU, and then scored
+    on the test photographs, some minutes per network on two cores. A training
+    can be scored on another machine: copy its folder there and add --resume.
     """
     from hnets.studies.scoring import train_and_score
     from hnets.studies.tables import TABLE2
@@ -187,8 +191,9 @@ def edges(
 ) -> None:
     """Edges past the paper: detectors trained from scratch, beside the best published.
 
-    Prints the table and draws the scores against what each detector costs. With --train
-    every row is trained again, minutes per seed on a GPU, and then scored as in table2.
+    Prints the table and draws the scores against what each detector costs.
+    With --train every row is trained again, minutes per seed on a GPU, and
+    then scored as in table2.
     """
     from hnets import plot
     from hnets.studies.scoring import EDGE_WAYS, train_and_score
@@ -219,8 +224,8 @@ def choices(
 ) -> None:
     """What nonlinearity, filters, phases, rings and orders are worth, changed one at a time.
 
-    With --train all 14 networks are trained again, side by side on a GPU, for some minutes. What
-    ships is of two seeds: --seeds 2.
+    With --train all 14 networks are trained again, side by side on a GPU, for
+    some minutes. What ships is of two seeds: --seeds 2.
     """
     from hnets import plot
     from hnets.studies import choices as study

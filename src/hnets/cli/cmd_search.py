@@ -30,7 +30,7 @@ def search(
         str, typer.Argument(help="A .toml file with a search.space, or the name of a recipe.")
     ],
     trials: Annotated[
-        int | None, whole(1, 10**6, "In all; the recipe's search.trials by default.", "N")
+        int | None, whole(1, 10**6, "Trials in all; the recipe's search.trials by default.", "N")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; runs/search-RECIPE by default.")
@@ -40,7 +40,8 @@ def search(
         typer.Option(metavar="URL", help="A database that machines share; a file by default."),
     ] = None,
     study: Annotated[
-        str | None, typer.Option(metavar="NAME", help="In the storage; RECIPE by default.")
+        str | None,
+        typer.Option(metavar="NAME", help="Of the search in the storage; RECIPE by default."),
     ] = None,
     changes: Changes = None,
     sampler: Annotated[
@@ -55,18 +56,20 @@ def search(
 ) -> None:
     """Find hyperparameters by the paper's protocol, and report the test error of the best.
 
-    Tries random values from the recipe's search.space, each trained on the training set;
-    trains the one with the lowest validation error again, with several seeds, on training
-    and validation set together; and only then looks at the test set.
+    Tries random values from the recipe's search.space, each trained on the
+    training set; trains the one with the lowest validation error again, with
+    several seeds, on training and validation set together; and only then looks
+    at the test set.
 
-    Writes to the folder: search.json with all trials, best.toml for hnets train,
-    result.json with the errors, and the weights of each seed.
+    Writes to the folder: search.json with all trials, best.toml for hnets
+    train, result.json with the errors, and the weights of each seed.
 
-    If it was stopped or killed, run the same command again: what has ended is kept.
+    If it was stopped or killed, run the same command again: what has ended is
+    kept.
 
-    On several machines or GPUs, run the same command on each with the same --storage, such
-    as postgresql://user:password@host/name, and the same --study; the one that ends the
-    last trial goes on to the test set.
+    On several machines or GPUs, run the same command on each with the same
+    --storage, such as postgresql://user:password@host/name, and the same
+    --study; the one that ends the last trial goes on to the test set.
     """
     from rich.console import Console
 

@@ -137,8 +137,8 @@ def demo(
 ) -> None:
     """Open an interactive page: draw a digit, rotate it, and see what a network computes.
 
-    Everything runs on this machine: the page loads nothing from elsewhere, and nothing that is
-    drawn or dropped on it is written to disk. Ctrl-C stops it.
+    Everything runs on this machine: the page loads nothing from elsewhere, and
+    nothing that is drawn or dropped on it is written to disk. Ctrl-C stops it.
     """
     try:
         from hnets.web.server import serve

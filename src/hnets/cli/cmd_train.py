@@ -46,10 +46,11 @@ def train(
 ) -> None:
     """Train a network by a recipe; `hnets train` alone lists the recipes that ship.
 
-    Writes to runs/RECIPE, or the folder of --out: for each seed a checkpoint, log.csv, TensorBoard
-    events and the weights; and result.json for all of them. On a GPU all seeds train at once.
-    Several GPUs or machines: torchrun --nproc-per-node 4 -m hnets train RECIPE; with
-    --max-restarts 3, all go on from the last checkpoint when a process is lost.
+    Writes to runs/RECIPE, or the folder of --out: for each seed a checkpoint,
+    log.csv, TensorBoard events and the weights; and result.json for all of
+    them. On a GPU all seeds train at once. Several GPUs or machines: torchrun
+    --nproc-per-node 4 -m hnets train RECIPE; with --max-restarts 3, all go on
+    from the last checkpoint when a process is lost.
     """
     from rich.console import Console
     from rich.table import Column, Table

@@ -204,6 +204,7 @@ class EdgeWorker:
     ) -> None:
         import torch
 
+        from hnets.devices import cores
         from hnets.predict.edge_detector import EdgeDetector
 
         for kind in kinds:
@@ -212,7 +213,7 @@ class EdgeWorker:
         self.kinds, self.scales = tuple(kinds), tuple(scales)
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.detector = EdgeDetector(weights, device)
-        self.threads = threads or (2 if device == "cpu" else os.cpu_count() or 2)
+        self.threads = threads or (2 if device == "cpu" else cores())
 
     def __call__(self, batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         """The columns of a batch, ``bytes`` replaced by one per kind and by ``error``.

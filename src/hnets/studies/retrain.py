@@ -29,7 +29,7 @@ def read_result(name: str, folder: Path = SHIPPED) -> StoredResult | None:
         result: StoredResult = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # no JSON, or no text
         raise InputError(f"{path} is damaged ({error}); delete it and train again") from None
     return result
 

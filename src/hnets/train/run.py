@@ -287,7 +287,9 @@ def _read(folder: Path) -> list[Run]:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         recipe = Recipe.from_dict(values["recipe"])
         start = Start(*values["start"]) if values.get("start") else None
-        return seeds_of(recipe, int(values["seeds"]), folder, str(values["name"]), start)
+        if not 0 < (seeds := int(values["seeds"])) <= 1000:
+            raise ValueError(f"expected 1 to 1000 seeds, got {seeds}")
+        return seeds_of(recipe, seeds, folder, str(values["name"]), start)
     except FileNotFoundError:
         raise InputError(
             f"{folder} holds no run to go on with: name its folder with --out, or give a recipe"
