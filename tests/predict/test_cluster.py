@@ -280,7 +280,7 @@ def test_rows_go_from_file_to_file(worker: Callable[..., Any], tmp_path: Path) -
 
 
 def test_parquet_files_have_each_row_once_however_often_they_are_written(
-    worker: Callable[..., Any], tmp_path: Path
+    worker: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin, end = Place.of(str(tmp_path / "in")), Place.of(str(tmp_path / "out"))
     contents, broken = fill(begin, 24)
@@ -306,6 +306,12 @@ def test_parquet_files_have_each_row_once_however_often_they_are_written(
         cluster._in_parquet(end, end.files(), kinds, go_on=False)
     with pytest.raises(InputError, match="has no column thin; give the options"):
         cluster._in_parquet(end, end.files(), ["edges", "thin"], go_on=True)
+    monkeypatch.delattr(Place, "read")  # of whole files
+    assert cluster._in_parquet(end, end.files(), kinds, go_on=True) == good
+    name = end.files()[0]
+    Path(end.path, name).write_bytes(b"PAR1 no more")
+    with pytest.raises(InputError, match=f"{name} cannot be read"):
+        cluster._in_parquet(end, end.files(), kinds, go_on=True)
 
 
 def test_an_image_that_workers_die_of_fails_alone(

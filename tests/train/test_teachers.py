@@ -333,7 +333,7 @@ def test_teachers_that_differ_on_resume_are_warned_of(
             monkeypatch.setattr("hnets.train.teachers.values", lambda images: images.float() / 256)
         with pytest.raises(KeyboardInterrupt):
             train([Run(recipe_of(), 1, tmp_path / "run")], CPU, True, Watched(("", 1)))
-        assert ("differ from those that the run began with" in caplog.text) == differ
+        assert ("teachers differ from those that the run" in caplog.text) == differ
 
 
 def test_teachers_that_another_process_trains_are_one_line() -> None:
@@ -343,6 +343,14 @@ def test_teachers_that_another_process_trains_are_one_line() -> None:
         trained(recipe_of())
     first.close()
     assert "--out" not in str(busy.value)
+
+
+def test_teachers_stay_if_their_labels_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
+    folder = folder_of(recipe_of())
+    folder.with_name(f"{folder.name}.npz").mkdir(parents=True)
+    trained(recipe_of())
+    assert "cannot be written" in caplog.text
+    assert (folder / "fold-1" / "checkpoint.safetensors").is_file()
 
 
 def test_a_teacher_resumes_from_its_checkpoint(tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ def recall(name: str, source: str) -> Arrays | None:
     return _in_memory.get((path, source)) or _read(path, source)
 
 
-def keep(name: str, source: str, arrays: Arrays) -> None:
-    """Write arrays to the cache; if it cannot be written, they stay in memory until the end."""
+def keep(name: str, source: str, arrays: Arrays) -> bool:
+    """Write arrays to the cache; if it cannot be written, they stay in memory, and it says False."""
     path, (images, labels) = _path(name), arrays
     try:
         with replacing(path) as part, part.open("wb") as file:
@@ -95,6 +95,8 @@ def keep(name: str, source: str, arrays: Arrays) -> None:
             name,
         )
         _in_memory[path, source] = arrays
+        return False
+    return True
 
 
 def _path(name: str) -> Path:

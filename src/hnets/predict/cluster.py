@@ -170,8 +170,12 @@ def _in_parquet(target: Place, files: Iterable[str], kinds: Sequence[str], go_on
 
     def paths(name: str) -> list[str]:
         try:
-            file = pyarrow.parquet.ParquetFile(io.BytesIO(target.read(name)))
-            missing = {"path", *kinds}.difference(file.schema_arrow.names)
+            # Only the paths are read: the other columns are as large as all edges.
+            with target.open(name) as content, pyarrow.parquet.ParquetFile(content) as file:
+                missing = {"path", *kinds}.difference(file.schema_arrow.names)
+                rows: list[str] = []
+                if not missing:
+                    rows = file.read(columns=["path"])["path"].to_pylist()
         except (OSError, ValueError) as error:
             raise InputError(f"{target.at(name)} cannot be read ({reason(error)})") from None
         if missing:
@@ -179,7 +183,6 @@ def _in_parquet(target: Place, files: Iterable[str], kinds: Sequence[str], go_on
                 f"{target.at(name)} has no column {', '.join(sorted(missing))}; give the "
                 "options that it was written with, or name another folder"
             )
-        rows: list[str] = file.read(columns=["path"])["path"].to_pylist()
         return rows
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:

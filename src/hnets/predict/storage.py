@@ -85,6 +85,10 @@ class Place(NamedTuple):
         url = self.url[: -len(name)].rstrip("/") or "."
         return Place(self.filesystem, folder, url), name
 
+    def open(self, name: str) -> Any:
+        """A file in the folder, of which parts can be read."""
+        return self.filesystem.open_input_file(f"{self.path}/{name}")
+
     def read(self, name: str) -> bytes:
         """The content of a file in the folder."""
         with self.filesystem.open_input_stream(f"{self.path}/{name}") as file:

@@ -6,6 +6,7 @@ elsewhere they go one after the other.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from hnets.train.run import Run, Watch, prepare
 from hnets.train.step import Learner
 from hnets.train.task import EdgeDetection
 from hnets.train.teachers import soft_labels
+
+log = logging.getLogger(__name__)
 
 SEARCHED = 3
 """Algorithms that cuDNN tries per convolution: with torch's 10, a first step can take minutes."""
@@ -70,6 +73,9 @@ def _soften(run: Run, team: Team, watch: Watch | None) -> None:
         labels = soft_labels(run, task.images, team, partial(train, resume=True, watch=watch))
         if labels is None:
             return
+        digest = labels.facts["sha256"]
+        if run.teachers.get("sha256", digest) != digest:  # on resume, if they were trained again
+            log.warning("the outputs of the teachers differ from those that the run began with")
         run.teachers |= labels.facts
         run.tasks[split] = task = task.softened(labels.maps, run.recipe.teachers.weight)
     learner.task = task

@@ -82,14 +82,10 @@ def soft_labels(
     array = maps.cpu().numpy()
     seconds, digest = [round(one.seconds, 1) for one in results], sha256([array])
     labels = SoftLabels(maps, {"recipe": recipe.to_dict(), "seconds": seconds, "sha256": digest})
-    if run.teachers.get("sha256", digest) != digest:
-        log.warning(
-            "the teachers were trained again, and differ from those that the run began with"
-        )
     if team.leads:
         text = json.dumps(labels.facts).encode()
-        keep(name, source, (array, np.frombuffer(text, np.uint8)))
-        shutil.rmtree(folder, ignore_errors=True)
+        if keep(name, source, (array, np.frombuffer(text, np.uint8))):
+            shutil.rmtree(folder, ignore_errors=True)
     return labels
 
 
