@@ -80,7 +80,7 @@ def recall(name: str, source: str) -> Arrays | None:
 
 
 def keep(name: str, source: str, arrays: Arrays) -> bool:
-    """Write arrays to the cache; if it cannot be written, they stay in memory, and it says False."""
+    """Whether arrays could be written to the cache; if not, they stay in memory until the end."""
     path, (images, labels) = _path(name), arrays
     try:
         with replacing(path) as part, part.open("wb") as file:
