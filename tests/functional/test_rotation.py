@@ -41,6 +41,17 @@ def test_interpolation_agrees_with_rot90(size: int, quarters: int, mode: str) ->
     torch.testing.assert_close(interpolated, torch.rot90(x, quarters, (2, 3)), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_rounds_values_but_no_places(dtype: torch.dtype) -> None:
+    x = dot(30.0, 60.0, 200, 200).to(dtype)
+    exact = F.rotate_pixels(x.double(), 0.3)
+    rotated = F.rotate_pixels(x, 0.3)
+    assert rotated.dtype == dtype
+    assert (rotated - exact).abs().max() < torch.finfo(dtype).eps
+    with torch.autocast("cpu", dtype):
+        assert (F.rotate_pixels(x.float(), 0.3) - exact).abs().max() < 1e-4
+
+
 def test_half_a_rotation_of_any_image_is_exact() -> None:
     x = torch.randn(1, 1, 5, 8)
     assert torch.equal(F.rotate_pixels(x, math.pi), torch.rot90(x, 2, (2, 3)))

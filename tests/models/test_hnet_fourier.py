@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -36,10 +38,14 @@ def test_tiny_is_no_larger_than_the_papers_network() -> None:
         ({"nonlinearity": "x"}, 'is "fourier'),
         ({"orders": 2.5}, "orders is a whole number from 1, got 2.5"),
         ({"samples": "x"}, "samples is a whole number from 1, got 'x'"),
+        (
+            {"samples": 8, "nonlinearity": "poly"},
+            'of nonlinearity="fourier", got samples=8 of .poly',
+        ),
         ({"num_classes": -1}, "num_classes is a whole number from 0, got -1"),
     ],
 )
-def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
+def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         hnets.models.HNetFourier(**options)
 

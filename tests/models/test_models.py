@@ -171,6 +171,8 @@ def test_unknown_names_get_advice(name: str, advice: str) -> None:
     with pytest.raises(InputError, match=f"no model is called '{name}'") as caught:
         hnets.create_model(name)
     assert advice in str(caught.value)
+    with pytest.raises(InputError, match="no model is called None; choose from hdsn"):
+        hnets.create_model(None)
 
 
 def test_unknown_options_get_advice() -> None:

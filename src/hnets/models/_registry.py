@@ -83,9 +83,9 @@ def create_model(
         out_indices: which of these maps, or how many of the last; by default all.
         options: those of the network's function in `hnets.models`, such as ``num_classes``.
     """
-    base, _, tag = name.partition(".")
+    base, _, tag = str(name).partition(".")
     if base not in _MODELS:
-        raise InputError(f"no model is called {name!r}{suggest(name, _MODELS)}")
+        raise InputError(f"no model is called {name!r}{suggest(str(name), _MODELS)}")
     known = signature(_MODELS[base]).parameters
     for option in options:
         if option not in known:

@@ -300,8 +300,7 @@ def errors(
     for x, rows in zip(look_up(images, portions, labels.device), portions, strict=True):
         y = labels[rows.to(labels.device)]
         angles = [math.pi / 2 * view / views for view in range(1, views)]
-        with torch.autocast(x.device.type, enabled=False):  # 8 bits cannot address pixels
-            seen = [x, *(rotate_pixels(x, angle).clamp(0, 1) for angle in angles)]
+        seen = [x, *(rotate_pixels(x, angle).clamp(0, 1) for angle in angles)]
         mean = torch.stack([model(view).float().log_softmax(1) for view in seen]).mean(0)
         wrong += (mean.argmax(1) != y).sum()
         loss += F.cross_entropy(mean, y, reduction="sum")
