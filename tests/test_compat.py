@@ -300,6 +300,14 @@ def test_empty_batch(
         assert torch.equal(value, before[name]), name
 
 
+class Halve(nn.Module):
+    """Half the size."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """About the centre of the image."""
+        return F.halve2d(x)
+
+
 def on_meta(build: Callable[[], nn.Module]) -> nn.Module:
     with torch.device("meta"):
         net = build()
@@ -430,6 +438,25 @@ def test_inference_mode() -> None:
     assert y.is_inference()
     assert torch.equal(y, net(x))
     net.train()(x).sum().backward()  # and it trains afterwards
+
+
+@pytest.mark.parametrize("size", [9, 300])  # on CPU, maps of these sizes take different ways
+@pytest.mark.parametrize(
+    "layer",
+    [
+        hnn.Magnitude("2x0r + 2x1"),
+        hnn.Magnitude("3x1"),
+        hnn.ModReLU("3x1"),
+        hnn.HBatchNorm2d("2x0r + 2x1"),
+        hnn.FourierAct("2x0r + 2x1"),
+        hnn.HAvgPool2d(2),
+        Halve(),
+    ],
+)
+def test_outputs_may_be_changed_in_place(layer: nn.Module, size: int) -> None:
+    x = torch.randn(2, 6, size, size, requires_grad=True)
+    expected = torch.autograd.grad(2 * layer(x).sum(), x)[0]
+    assert torch.equal(torch.autograd.grad(layer(x).mul_(2).sum(), x)[0], expected)
 
 
 def test_gradient_checkpointing() -> None:

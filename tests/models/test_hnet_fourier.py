@@ -38,10 +38,7 @@ def test_tiny_is_no_larger_than_the_papers_network() -> None:
         ({"nonlinearity": "x"}, 'is "fourier'),
         ({"orders": 2.5}, "orders is a whole number from 1, got 2.5"),
         ({"samples": "x"}, "samples is a whole number from 1, got 'x'"),
-        (
-            {"samples": 8, "nonlinearity": "poly"},
-            'of nonlinearity="fourier", got samples=8 of .poly',
-        ),
+        ({"samples": 8, "nonlinearity": "poly"}, 'of "fourier", got samples=8 and .poly'),
         ({"num_classes": -1}, "num_classes is a whole number from 0, got -1"),
     ],
 )

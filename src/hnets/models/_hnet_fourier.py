@@ -179,9 +179,7 @@ _Act = hnn.FourierAct | hnn.PolyAct | hnn.HBatchNorm2d | _NormedGates
 def _nonlinearity(kind: Nonlinearity, width: int, orders: int, samples: int | None) -> _Act:
     streams = circle(width, orders)
     if samples is not None and kind != "fourier":
-        raise ValueError(
-            f'samples are of nonlinearity="fourier", got samples={samples} of {kind!r}'
-        )
+        raise ValueError(f'samples are those of "fourier", got samples={samples} and {kind!r}')
     match kind:
         case "fourier":
             return hnn.FourierAct(streams, samples=samples, norm=True)

@@ -139,7 +139,7 @@ def magnitude(x: Tensor, streams: Streams) -> Tensor:
     if x.numel() <= _SHARE and len(streams.groups) == 1:  # as in `forward`
         images, _, height, across = x.shape
         square = _square(x.view(images, *streams.groups[0], height, across), 0.0)
-        return square.sqrt_().flatten(1, 2).to(x.dtype)
+        return square.flatten(1, 2).sqrt().to(x.dtype)  # no view: autograd lets users change it
     lengths = x.new_empty(len(x), streams.fields, *x.shape[2:])
     for (view, target), _ in _pieces((x,), (), streams, (lengths,)):
         torch.sqrt(_square(view, 0.0), out=target.squeeze(2))

@@ -40,8 +40,8 @@ def mean_pool_backward(grad: Tensor, shape: torch.Size, size: int) -> Tensor:
 
 def halve(x: Tensor) -> Tensor:
     """Means of pairs along an even side, [1 2 1]/4 at every second pixel of an odd one."""
-    rows = _halve_rows(x)
-    return _halve_rows(rows.transpose(2, 3)).transpose(2, 3).mul_(_share(x.shape))
+    sums = _halve_rows(_halve_rows(x).transpose(2, 3)).transpose(2, 3)
+    return sums * _share(x.shape)  # no view: autograd lets users change it
 
 
 def spread(grad: Tensor, shape: torch.Size) -> Tensor:
