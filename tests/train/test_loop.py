@@ -249,6 +249,29 @@ def test_a_run_that_diverges_does_not_stop_those_beside_it(tiny: Recipes) -> Non
     assert all(math.isfinite(one.history[-1]["loss"]) for one in caught.value.results)
 
 
+def test_seeds_beside_one_that_diverges_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Recipes, hnets_command: Command
+) -> None:
+    """The first network has weights that are NaN."""
+    made = list[nn.Module]()
+
+    def create(name: str, **options: int) -> nn.Module:
+        made.append(hnets.create_model(name, **options))
+        if len(made) == 1:
+            nn.init.constant_(next(made[0].parameters()), math.nan)
+        return made[-1]
+
+    monkeypatch.setattr("hnets.train.run.create_model", create)
+    file, out = tmp_path / "mine.toml", tmp_path / "out"
+    file.write_text(to_toml(tiny(training__epochs=1)))
+    done = hnets_command("train", str(file), "--seeds", "2", "--out", str(out), "--device", "cpu")
+    assert done.code == 2
+    assert "(mine seed 1)" in done.err
+    assert done.err.count("\n") == 1
+    assert [seed["seed"] for seed in json.loads((out / "result.json").read_text())["seeds"]] == [2]
+    assert [path.parent.name for path in out.glob("*/model.safetensors")] == ["seed-2"]
+
+
 def test_one_folder_is_one_training(tmp_path: Path, tiny: Recipes) -> None:
     def second(run: Run, _: dict[str, float]) -> None:
         before = (tmp_path / "log.csv").read_text()
