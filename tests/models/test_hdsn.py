@@ -229,6 +229,27 @@ def test_inputs_that_are_no_images_are_refused(
     assert str(shape) in str(caught.value)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("build", BUILDS)
+def test_networks_of_half_precision_find_nearly_the_same(
+    build: Callable[[], EdgeNetwork], dtype: torch.dtype
+) -> None:
+    net, x = build().eval(), torch.rand(1, 3, 24, 24)
+    expected = net(x)
+    assert relative(net.to(dtype)(x.to(dtype)), expected) < 5 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_batch_may_be_empty(build: Callable[[], EdgeNetwork]) -> None:
+    assert build()(torch.rand(0, 3, 24, 24)).shape == (0, 1, 24, 24)
+
+
+def test_a_network_of_one_stage_halves_nothing() -> None:
+    net, x = HDSN(widths=(2,)).eval(), torch.rand(1, 3, 9, 10)
+    assert net(x).shape == (1, 1, 9, 10)
+    assert torch.equal(F.pad_to_halve(x, 0), x)
+
+
 @pytest.mark.parametrize("build", BUILDS)
 def test_whole_numbers_are_refused(build: Callable[[], EdgeNetwork]) -> None:
     with pytest.raises(TypeError, match=r"expects a floating-point input, got torch.uint8"):

@@ -141,13 +141,14 @@ class WeightedSum(nn.Conv2d):
         nn.init.zeros_(self.get_parameter("bias"))
 
     def forward(self, x: Tensor) -> Tensor:
-        """``(batch, maps, height, width)`` to ``(batch, sums, height, width)``."""
+        """``(batch, maps, height, width)`` to ``(batch, sums, height, width)``, in their type."""
+        weight, bias = self.weight.to(x.dtype), self.get_parameter("bias").to(x.dtype)
         eager = x.device.type == "cpu" and not torch.compiler.is_compiling()
         if not eager or x.dtype.itemsize < 4 or torch.is_autocast_enabled("cpu"):
-            return super().forward(x)
+            return nn.functional.conv2d(x, weight, bias)
         # On CPU, convolutions to a single map are an order of magnitude slower than this.
-        sums = self.weight.flatten(1) @ x.flatten(2) + self.get_parameter("bias")[:, None]
-        return sums.view(len(x), -1, *x.shape[2:])
+        sums = weight.flatten(1) @ x.flatten(2) + bias[:, None]
+        return sums.unflatten(2, x.shape[2:])
 
 
 class HDSN(EdgeNetwork):

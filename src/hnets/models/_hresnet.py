@@ -172,7 +172,7 @@ class HResNetFeatures(nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
         """The chosen maps of images ``(batch, in_chans, height, width)``."""
         image(x, type(self).__name__)
-        if self.halvings and not tracing():
+        if not tracing():
             margins = [margin_to_halve(side, self.halvings) for side in x.shape[2:]]
             if any(margins):
                 raise ValueError(

@@ -79,6 +79,8 @@ def margin_to_halve(side: int, times: int) -> int:
     >>> margin_to_halve(24, 4)
     4
     """
+    if times == 0:
+        return 0
     step = 2**times
     return (side + step - 2) // step * (step // 2) - side // 2
 
