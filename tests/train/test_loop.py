@@ -267,6 +267,7 @@ def test_seeds_beside_one_that_diverges_are_written(
     done = hnets_command("train", str(file), "--seeds", "2", "--out", str(out), "--device", "cpu")
     assert done.code == 2
     assert "(mine seed 1)" in done.err
+    assert done.err.endswith(f"{out / 'result.json'} has the other seeds\n")
     assert done.err.count("\n") == 1
     assert [seed["seed"] for seed in json.loads((out / "result.json").read_text())["seeds"]] == [2]
     assert [path.parent.name for path in out.glob("*/model.safetensors")] == ["seed-2"]

@@ -125,8 +125,7 @@ def search(
         runs = engine.seeds_of(final, seeds, folder / f"trial-{best.number}", name)
         with engine.watching(runs, console) as watch_runs:
             # What an earlier call has trained of it is not trained again.
-            results = engine.train(runs, team, True, watch_runs)
-        report = engine.report(results, team, folder)
+            report = engine.train_and_report(runs, team, folder, True, watch_runs)
     for line in engine.error_lines(report):
         say(f"{line}  (seeds: {seeds})")
     say(f"wrote search.json, best.toml and result.json to {folder}")

@@ -80,18 +80,12 @@ def train(
         make_folder(folder)
         if team.leads:
             engine.remember(runs, folder)
-        diverged: engine.Diverged | None = None
         try:
             with engine.watching(runs, console, team.device.type == "cuda") as watch:
-                results = engine.train(runs, team, watch=watch)
-        except engine.Diverged as error:
-            results, diverged = error.results, error
+                report = engine.train_and_report(runs, team, folder, watch=watch)
         except KeyboardInterrupt:
             say(f"to go on from the last checkpoint: hnets train --resume --out {folder}")
             raise
-        if results:
-            for line in engine.error_lines(engine.report(results, team, folder)):
-                console.print(line, highlight=False)
-            console.print(f"wrote {folder / 'result.json'}", markup=False, highlight=False)
-    if diverged is not None:
-        raise diverged
+    for line in engine.error_lines(report):
+        console.print(line, highlight=False)
+    console.print(f"wrote {folder / 'result.json'}", markup=False, highlight=False)

@@ -1,7 +1,7 @@
 """Training: recipes, one loop, checkpoints and results."""
 
 from hnets.train.distributed import Team, elastic, joined
-from hnets.train.loop import train
+from hnets.train.loop import train, train_and_report
 from hnets.train.progress import watching
 from hnets.train.recipe import Recipe, read_recipe, shipped_recipes
 from hnets.train.result import Diverged, Result, error_lines, mean_and_spread, report
@@ -27,5 +27,6 @@ __all__ = [
     "seeds_of",
     "shipped_recipes",
     "train",
+    "train_and_report",
     "watching",
 ]

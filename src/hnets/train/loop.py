@@ -11,6 +11,8 @@ import math
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,8 +22,8 @@ from hnets.train.checkpoint import Row
 from hnets.train.distributed import Team
 from hnets.train.progress import label
 from hnets.train.recipe import Recipe, Schedule
-from hnets.train.result import Diverged, Result
-from hnets.train.run import Run, Watch, prepare
+from hnets.train.result import Diverged, Result, report
+from hnets.train.run import RESULT, Run, Watch, prepare
 from hnets.train.step import Learner
 from hnets.train.task import EdgeDetection
 from hnets.train.teachers import soft_labels
@@ -61,6 +63,20 @@ def train(
     if diverged:
         raise Diverged(next(iter(diverged.values())), list(diverged), results)
     return results
+
+
+def train_and_report(
+    runs: Sequence[Run], team: Team, out: Path, resume: bool = False, watch: Watch | None = None
+) -> dict[str, Any]:
+    """Train the runs of one recipe; their `report`, or before `Diverged` that of the other runs."""
+    try:
+        return report(train(runs, team, resume, watch), team, out)
+    except Diverged as error:
+        if not error.results:
+            raise
+        report(error.results, team, out)
+        message = f"{error}; {out / RESULT} has the other seeds"
+        raise Diverged(message, error.runs, error.results) from None
 
 
 def _soften(run: Run, team: Team, watch: Watch | None) -> None:
