@@ -185,6 +185,7 @@ def test_a_stride_that_does_not_fit_is_caught_with_a_hint() -> None:
 def test_nan_and_infinity_are_caught(value: float, at: int) -> None:
     with pytest.raises(AssertionError, match="is not equivariant"):
         assert_equivariant(Constant(value, at))
+    assert not math.isfinite(equivariance_error(Constant(value, at)).max)
 
 
 # Mirrors -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import TypeGuard, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.fx.experimental import _config as tracing
+from torch.fx.experimental import _config as fx_config
 
 from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
@@ -110,7 +110,7 @@ def program(
     example = torch.zeros(max(2, shape[0]), *shape[1:], dtype=like.dtype, device=like.device)
     free = dict.fromkeys(_FREE, torch.export.Dim.AUTO)
     # Torch would tell a size of 1 from all others for the order in memory, which no output needs.
-    with tracing.patch(backed_size_oblivious=one_pixel):  # type: ignore[attr-defined]  # set later
+    with fx_config.patch(backed_size_oblivious=one_pixel):  # type: ignore[attr-defined]  # set later
         return torch.export.export(frozen, (example,), dynamic_shapes=(free,))
 
 

@@ -148,7 +148,7 @@ def make_plan(inputs: Streams, outputs: Streams, spec: KernelSpec) -> Plan:
     A path whose order no ring of the kernel can carry is left out. A stream left with no path at
     all is an error. An output field has filters for the input fields of its own group alone.
     """
-    inputs = _share(inputs, outputs, spec.groups)
+    inputs = _of_one_group(inputs, outputs, spec.groups)
     columns, lines = _equal_width(inputs), _equal_width(outputs)
     rows = tuple(tuple(_block(line, column, spec) for column in columns) for line in lines)
     for i, line in enumerate(lines):
@@ -238,7 +238,7 @@ def _narrow(
     return tuple(rows)
 
 
-def _share(inputs: Streams, outputs: Streams, groups: int) -> Streams:
+def _of_one_group(inputs: Streams, outputs: Streams, groups: int) -> Streams:
     """The input streams of one group of fields."""
     for stream in (*inputs, *outputs):
         if stream.multiplicity % groups:

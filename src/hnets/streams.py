@@ -106,6 +106,7 @@ class Streams:
     """
 
     _streams: tuple[Stream, ...]
+    _hash: int
     channels: int
     """Real channels in the tensor."""
     fields: int
@@ -129,6 +130,7 @@ class Streams:
         # Plain attributes, computed once: modules read them inside graphs that must not break.
         self.__dict__.update(
             _streams=streams,
+            _hash=hash(streams),  # what is launched on a GPU is looked up by it
             channels=ends[-1],
             fields=sum(s.multiplicity for s in streams),
             orders=tuple(dict.fromkeys(s.order for s in streams)),
@@ -173,7 +175,7 @@ class Streams:
         return isinstance(other, Streams) and self._streams == other._streams
 
     def __hash__(self) -> int:
-        return hash(self._streams)
+        return self._hash
 
     def __str__(self) -> str:
         return " + ".join(map(str, self._streams))

@@ -59,8 +59,8 @@ class Equivariance:
 
     @property
     def max(self) -> float:
-        """The largest error."""
-        return max(max(row) for row in self.errors)
+        """The largest error; NaN if one is."""
+        return float(torch.tensor(self.errors, dtype=torch.float64, device="cpu").max())
 
     def excess(self, tolerance: float) -> tuple[float, Motion, Stream, float, float]:
         """The entry furthest above its bound: (error/bound, motion, stream, error, bound)."""
