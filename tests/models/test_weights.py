@@ -90,9 +90,14 @@ def test_options_may_be_numbers_of_numpy(tmp_path: Path) -> None:
     assert loaded.config == net.config
 
 
-def test_a_compiled_network_is_saved_as_the_one_inside(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "wrap", [torch.compile, nn.DataParallel, lambda net: torch.compile(nn.DataParallel(net))]
+)
+def test_a_wrapped_network_is_saved_as_the_one_inside(
+    tmp_path: Path, wrap: Callable[[nn.Module], nn.Module]
+) -> None:
     net = small()
-    path = hnets.save(torch.compile(net), tmp_path / "x.safetensors")
+    path = hnets.save(wrap(net), tmp_path / "x.safetensors")
     assert torch.equal(logits(hnets.load(path)), logits(net))
 
 

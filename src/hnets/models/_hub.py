@@ -13,7 +13,7 @@ from torch import nn
 from hnets.errors import InputError, MissingExtra, reason
 from hnets.files import replacing
 from hnets.models._registry import load
-from hnets.models._weights import WEIGHTS, ModelConfig, save
+from hnets.models._weights import WEIGHTS, save, unwrapped
 
 _CARD = """---
 {{ card_data }}
@@ -71,12 +71,7 @@ def from_pretrained(source: str | os.PathLike[str], **options: Any) -> nn.Module
 
 
 def _described(model: nn.Module) -> dict[str, Any]:
-    config = getattr(getattr(model, "_orig_mod", model), "config", None)
-    if not isinstance(config, ModelConfig):
-        raise InputError(
-            f"expected a network of hnets.create_model, got a {type(model).__name__}, which "
-            "hnets.from_pretrained could not build"
-        )
+    _, config = unwrapped(model)
     return {"name": config.name, "options": json.dumps(config.options, default=int)}
 
 

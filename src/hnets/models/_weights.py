@@ -43,6 +43,19 @@ def remember_options(model: nn.Module, **options: Any) -> None:
         model.__dict__["config"] = replace(config, options={**config.options, **options})
 
 
+def unwrapped(model: nn.Module) -> tuple[nn.Module, ModelConfig]:
+    """The network inside what torch.compile and data parallelism wrap, and how it was built."""
+    while (inner := getattr(model, "_orig_mod", getattr(model, "module", None))) is not None:
+        model = inner
+    config = getattr(model, "config", None)
+    if not isinstance(config, ModelConfig):
+        raise InputError(
+            f"expected a network of hnets.create_model, got a {type(model).__name__}, which hnets "
+            "could not build again; save its state_dict() instead"
+        )
+    return model, config
+
+
 class Weights(NamedTuple):
     """What a file holds."""
 
@@ -73,13 +86,7 @@ def save(
 
     from hnets import __version__
 
-    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-    path, config = Path(path), getattr(model, "config", None)
-    if not isinstance(config, ModelConfig):
-        raise InputError(
-            f"expected a network of hnets.create_model, got a {type(model).__name__}, which "
-            "hnets.load could not build; save its state_dict() instead"
-        )
+    path, (model, config) = Path(path), unwrapped(model)
     # Copies, as safetensors refuses values that share memory or lie in channels_last.
     plain = {"memory_format": torch.contiguous_format}
     state = {k: v.detach().cpu().clone(**plain) for k, v in model.state_dict().items()}
