@@ -106,6 +106,11 @@ def test_wrong_changes(tmp_path: Path, change: str, message: str) -> None:
         read_recipe(written(tmp_path, SMALLEST), [change])
 
 
+def test_a_value_has_no_keys_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"model\.options\.a: expected a table of keys, got 1"):
+        read_recipe(written(tmp_path, SMALLEST), ["model.options.a=1", "model.options.a.b=2"])
+
+
 @pytest.mark.parametrize(
     "change",
     ["training.epochs=WORD", "model.options=WORD", "WORD=1", "WORD", "schedule.name=WORD"],

@@ -26,10 +26,11 @@ def models(
 
     from hnets.studies.model_cards import card_page, cards_page, models_numbers
 
+    if page is not None:
+        make_folder(page.parent, "--page")
     console = Console(highlight=False)
     console.print(Markdown(card_page(name)) if name else models_numbers().rich())
     if page is not None:
-        make_folder(page.parent, "--page")
         with replacing(page) as part:
             part.write_text(cards_page(), encoding="utf-8")
         typer.echo(f"wrote {page}")

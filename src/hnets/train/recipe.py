@@ -315,6 +315,7 @@ class Recipe:
             place = values
             for parent in parents:
                 place = place.setdefault(parent, {})
+                expect(isinstance(place, dict), key.rpartition(".")[0], "a table of keys", place)
             place[last] = value
         return Recipe.from_dict(values)
 
