@@ -66,6 +66,18 @@ def test_magnitude_functions_agree_with_the_cpu_form(
         assert (got.cpu().double() - expected).norm() <= bound * expected.norm()
 
 
+def test_values_per_field_need_not_be_neighbours_in_memory() -> None:
+    streams, pairs = Streams("3x0r + 3x1"), torch.randn(6, 2, device="cuda")
+    x = torch.randn(2, streams.channels, 7, 5, device="cuda")
+    bias = pairs[:, 1]
+    expected = hnets.functional.modrelu(x, bias.contiguous(), streams)
+    torch.testing.assert_close(hnets.functional.modrelu(x, bias, streams), expected)
+    matrix = torch.tensor(hnets.functional.synthesis(1, 8), dtype=x.dtype, device="cuda")
+    expected = hnets.functional.fourier_relu(x, None, bias[:3].contiguous(), matrix)
+    actual = hnets.functional.fourier_relu(x, None, bias[:3], matrix)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("memory_format", FORMATS)
 @pytest.mark.parametrize("layout", LAYOUTS)

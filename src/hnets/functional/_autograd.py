@@ -27,11 +27,16 @@ class Nonlinearity(NamedTuple):
     triton_float64: bool
     """Whether its Triton form takes float64."""
 
-    def needs_reference(self, x: Tensor) -> bool:
-        """Whether a map has no other form here than the reference."""
-        return needs_reference(x) or (
-            not self.triton_float64 and x.is_cuda and x.dtype == torch.float64
-        )
+    def needs_reference(self, x: Tensor, *values: Tensor | None) -> bool:
+        """Whether a map, with these values per field, has no other form than the reference."""
+        if needs_reference(x):
+            return True
+        if not x.is_cuda:
+            return False
+        for value in values:  # which Triton kernels read as if they were neighbours in memory
+            if value is not None and not value.is_contiguous():
+                return True
+        return x.dtype == torch.float64 and not self.triton_float64
 
 
 class ScaledReLU(torch.autograd.Function):
@@ -78,7 +83,7 @@ def batch_scaled_relu(
     """A nonlinearity with the scale and shift of batch norm, which moves the running statistics."""
     expect_several(x, group)
     running = (running_mean, running_var)
-    if not kind.needs_reference(x):
+    if not kind.needs_reference(x, *running, weight, bias):
         constants = (kind, layout, eps, group, running, momentum)
         return _BatchScaledReLU.apply(x, weight, bias, *constants)
     y, mean, var, count = kind.batch_reference(x, weight, bias, *layout, eps, group)

@@ -66,7 +66,7 @@ def fourier_relu(
     x: Tensor, scale: Tensor | None, shift: Tensor | None, synthesis: Tensor
 ) -> Tensor:
     """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) per field."""
-    if _KIND.needs_reference(x):
+    if _KIND.needs_reference(x, scale, shift):
         return reference.fourier_relu(x, scale, shift, synthesis)
     if shift is None:
         shift = synthesis.new_zeros(x.shape[1] // synthesis.shape[1])

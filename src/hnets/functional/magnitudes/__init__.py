@@ -69,7 +69,7 @@ def magnitude_relu(
 
     ``inplace`` allows to write the result over the input where no gradient needs it.
     """
-    if needs_reference(x):
+    if _KIND.needs_reference(x, scale, shift):
         return reference.magnitude_relu(x, scale, shift, streams, magnitude_eps)
     if torch.is_grad_enabled():
         return ScaledReLU.apply(x, scale, shift, _KIND, (streams, magnitude_eps))
