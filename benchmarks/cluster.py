@@ -48,10 +48,8 @@ def main() -> None:
     print(f"torch {torch.__version__}, Ray {ray.__version__}, {cores} cores; medians of "
           f"{args.rounds} rounds (range)")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        paths, worker = (
-            photographs(Path(folder, "all"), args.images * max(numbers)),
-            EdgeWorker(device="cpu"),
-        )
+        paths = photographs(Path(folder, "all"), args.images * max(numbers))
+        worker = EdgeWorker(device="cpu")
         for number in numbers:
             source = Path(folder, f"in-{number}")
             source.mkdir()

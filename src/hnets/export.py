@@ -110,7 +110,8 @@ def program(
     example = torch.zeros(max(2, shape[0]), *shape[1:], dtype=like.dtype, device=like.device)
     free = dict.fromkeys(_FREE, torch.export.Dim.AUTO)
     # Torch would tell a size of 1 from all others for the order in memory, which no output needs.
-    with fx_config.patch(backed_size_oblivious=one_pixel):  # type: ignore[attr-defined]  # set later
+    # Its `patch` is added when it is imported, where mypy does not see it.
+    with fx_config.patch(backed_size_oblivious=one_pixel):  # type: ignore[attr-defined]
         return torch.export.export(frozen, (example,), dynamic_shapes=(free,))
 
 

@@ -3,8 +3,10 @@
 import hashlib
 import io
 import itertools
+import threading
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +35,19 @@ def small(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> P
             name = f"{'copepod' if number < 20 else 'diatom'}/{number}.jpg"
             archive.writestr(name, buffer.getvalue())
     return folder
+
+
+def test_the_archive_is_read_by_one_thread(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Python 3.12 on, two threads that read one archive see overlapping members."""
+    readers, read = set[int](), zipfile.ZipFile.read
+
+    def watched(*arguments: Any) -> bytes:
+        readers.add(threading.get_ident())
+        return read(*arguments)
+
+    monkeypatch.setattr(zipfile.ZipFile, "read", watched)
+    data.load("plankton", "train", small)
+    assert readers == {threading.get_ident()}
 
 
 def test_organisms_are_light_on_black_and_decoded_once(

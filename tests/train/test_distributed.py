@@ -1,9 +1,7 @@
 """Several processes: their shares, their devices, and the losses of one."""
 
 import csv
-import multiprocessing
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +14,7 @@ from commands import Command
 from hnets.errors import InputError
 from hnets.train import Recipe, Run, Team, joined, prepare, train
 from hnets.train.recipe import to_toml
+from processes import run_two
 
 TEAM = Team(0, 1, torch.device("cpu"))
 
@@ -126,16 +125,7 @@ def test_two_processes_have_the_gradients_of_one_streamed_or_not(
     monkeypatch.setenv("HNETS_CACHE", str(tmp_path / "cache"))
     options = {"model__name": "hnet_mnist", "data__size": 12, "augment__rotate": 20.0}
     recipes = [tiny(**options, data__stream=stream) for stream in (False, True)]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    fork = multiprocessing.get_context("fork")
-    two = [fork.Process(target=member, args=(r, port, recipes, tmp_path)) for r in range(2)]
-    for process in two:
-        process.start()
-    for process in two:
-        process.join(120)
-    assert [process.exitcode for process in two] == [0, 0]
+    run_two(member, recipes, tmp_path)
     alone = [first_step(recipe, TEAM) for recipe in recipes]
     for name, value in alone[0].items():
         assert torch.equal(value, alone[1][name]), "streamed or not, the bits are the same"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-import multiprocessing
 import os
-import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -36,6 +34,7 @@ from hnets.train.recipe import Edges as Rules
 from hnets.train.recipe import teacher_recipe, to_toml
 from hnets.train.task import ON, UNSURE, EdgeDetection, edge_labels, edge_loss
 from hnets.train.teachers import mean_over_scales, soft_labels, soft_maps, teacher_runs
+from processes import run_two
 
 CPU = Team(0, 1, torch.device("cpu"))
 COUNT, HEIGHT, WIDTH = 7, 17, 25
@@ -410,16 +409,7 @@ def member(rank: int, port: int, recipe: Recipe, folder: Path) -> None:
 def test_two_processes_have_the_same_teachers(tmp_path: Path) -> None:
     changes = {"training__epochs": 1, "data__limit": 4, "teachers__scales": [1.0]}
     recipe = recipe_of(model__name="hdsn", **changes)  # whose batch norms see both
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    fork = multiprocessing.get_context("fork")
-    two = [fork.Process(target=member, args=(r, port, recipe, tmp_path)) for r in range(2)]
-    for process in two:
-        process.start()
-    for process in two:
-        process.join(120)
-    assert [process.exitcode for process in two] == [0, 0]
+    run_two(member, recipe, tmp_path)
     (file,) = (tmp_path / "cache").iterdir()
     file.unlink()
     alone = maps_of(trained(recipe)).int()
