@@ -45,7 +45,7 @@ class HEdgeSize:
 SIZES = {
     "tiny": HEdgeSize((5, 2), (5, 10, 14, 16), (2, 2, 2, 2), False, decoder=5, tail=0),
     "small": HEdgeSize((7, 4), (8, 16, 24, 32), (2, 2, 2, 2), False, decoder=8, tail=2),
-    "base": HEdgeSize((9, 8), (16, 24, 32, 40), (2, 2, 3, 3), True, decoder=16, tail=6),
+    "base": HEdgeSize((9, 9), (19, 28, 38, 48), (2, 2, 3, 3), True, decoder=18, tail=7),
 }
 
 
