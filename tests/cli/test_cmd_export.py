@@ -83,6 +83,19 @@ def test_programs_of_networks_that_shrink_images_to_one_pixel(hnets_command: Com
         assert relative(program(x), net(x)) < 1e-5
 
 
+def test_the_maps_of_a_backbone(hnets_command: Command) -> None:
+    """Which come in a list, and at 28×28 not at all."""
+    net = hnets.create_model("hresnet10", features_only=True, out_indices=(1, 3))
+    hnets.save(net, "maps.safetensors")
+    done = hnets_command("export", "maps.safetensors", "maps.pt2")
+    assert (done.code, done.err) == (0, "")
+    widths = [f"(batch, {width}, height, width)" for width in net.feature_info.channels()]
+    assert f"input (batch, 3, height, width) to outputs {', '.join(widths)}, differs" in done.out
+    done = hnets_command("export", "maps.safetensors", "other.pt2", "--size", "95x95")
+    assert done.code == 2
+    assert "expects sides that are multiples of 16, or one more, got (1, 3, 95, 95)" in done.err
+
+
 def test_help(hnets_command: Command) -> None:
     assert "export" in hnets_command("--help").out
     done = hnets_command("export", "--help")
@@ -98,7 +111,7 @@ def test_help(hnets_command: Command) -> None:
         ("hnet_mnist onnx", "expected a file that ends in .onnx or .pt2, got 'onnx'"),
         ("hnet_mnist folder.onnx", "expected a file that ends in .onnx or .pt2, got"),
         ("hnet_mnist x.onnx --size 28", "'28' is not HEIGHTxWIDTH in pixels"),
-        ("hnet_mnist x.onnx --size 2x2", "2x2 is too small for this HNetMNIST; try 28x28"),
+        ("hnet_mnist x.onnx --size 2x2", "2x2 is too small for this HNetMNIST; try 96x96"),
         ("p4cnn x.onnx", "there are no trained weights for p4cnn; models that have some: "),
         ("no/where x.onnx", "there is no file or folder no/where; hnets train writes a model."),
         ("folder.onnx x.onnx", "there is no model.safetensors in folder.onnx; has the training "),

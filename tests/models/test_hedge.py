@@ -32,7 +32,7 @@ def images(height: int, width: int) -> Tensor:
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("hedge_tiny", 28_535), ("hedge_small", 89_921), ("hedge_base", 249_589)],
+    [("hedge_tiny", 28_535), ("hedge_small", 89_921), ("hedge_base", 348_653)],
 )
 def test_parameters(name: str, parameters: int) -> None:
     assert sum(p.numel() for p in hnets.create_model(name).parameters()) == parameters

@@ -14,9 +14,13 @@ from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
 
 if TYPE_CHECKING:
-    from torch import nn
+    from collections.abc import Sequence
+
+    from torch import Tensor, nn
 
 SUFFIXES = (".onnx", ".pt2")
+EDGES, OTHERS = ("321x481",), ("28x28", "96x96")
+"""Sizes that networks are tried on, the first that they take."""
 AGREES = 1e-3
 """The largest difference from torch, relative to the largest output, with which a file is kept.
 
@@ -33,14 +37,14 @@ def export(
     size: Annotated[
         str | None,
         typer.Option(metavar="HxW", help="An input to try it on, in pixels.",
-                     show_default="28x28 for digits, 321x481 for edges"),
+                     show_default="321x481 for edges; 28x28, or 96x96 if that is too small"),
     ] = None,
 ) -> None:  # fmt: skip
     """Write a trained network to a file that runs without hnets.
 
-    The file takes any number of images of any size from 28x28 up: (batch,
-    channels, height, width) in float32 from 0 to 1, in red, green and blue
-    for edges. Before it gets its name it is run, an ONNX file by onnxruntime
+    The file takes any number of images of any size that the network takes:
+    (batch, channels, height, width) in float32 from 0 to 1, in red, green and
+    blue for edges. Before it gets its name it is run, an ONNX file by onnxruntime
     if that is installed, and compared with torch. Edge detectors take about a
     minute: torch reasons about sizes that are free.
     """
@@ -50,33 +54,41 @@ def export(
             param_hint="FILE",
         )
     net = hnets.load(model)
-    default = "321x481" if isinstance(net, hnets.models.EdgeNetwork) else "28x28"
-    shape = (1, cast(int, net.in_chans), *sides(size or default))
-    ends = _ends(net, shape)
+    defaults = EDGES if isinstance(net, hnets.models.EdgeNetwork) else OTHERS
+    shape, outputs = _tried(net, [size] if size else defaults)
     make_folder(file.parent, "FILE")
     with Console(stderr=True).status(f"exporting {model}"), replacing(file) as part:
         check = _write(net, part, shape)
         kilobytes = part.stat().st_size / 1000
-    typer.echo(f"wrote {file}: {kilobytes:,.0f} kB, {ends}, {check}")
+    typer.echo(f"wrote {file}: {kilobytes:,.0f} kB, {_ends(shape, outputs)}, {check}")
 
 
-def _ends(net: nn.Module, shape: tuple[int, ...]) -> str:
-    """What the network takes and gives, in words."""
+def _tried(net: nn.Module, sizes: Sequence[str]) -> tuple[tuple[int, ...], list[Tensor]]:
+    """The first of some sizes that the network takes, as a shape, and what it gives for it."""
     import torch
 
-    try:
-        with torch.inference_mode():
-            output = net(torch.zeros(shape))
-    except (RuntimeError, ValueError):
-        raise typer.BadParameter(
-            f"{shape[2]}x{shape[3]} is too small for this {type(net).__name__}; try 28x28",
-            param_hint="--size",
-        ) from None
-    into, out = (
-        ", ".join(("batch", str(x.shape[1]), "height", "width")[: x.dim()])
-        for x in (torch.empty(shape), output)
-    )
-    return f"input ({into}) to output ({out})"
+    for size in sizes:
+        shape = (1, cast(int, net.in_chans), *sides(size))
+        try:
+            with torch.inference_mode():
+                output = net(torch.zeros(shape))
+        except ValueError as error:  # in the words of the network
+            reason = str(error)
+        except RuntimeError:
+            reason = f"{size} is too small for this {type(net).__name__}; try {OTHERS[-1]}"
+        else:
+            return shape, [output] if isinstance(output, torch.Tensor) else output
+    raise typer.BadParameter(reason, param_hint="--size")
+
+
+def _ends(shape: tuple[int, ...], outputs: Sequence[Tensor]) -> str:
+    """What a network takes and gives, in words."""
+
+    def named(shape: Sequence[int]) -> str:
+        return f"({', '.join(('batch', str(shape[1]), 'height', 'width')[: len(shape)])})"
+
+    gives = ", ".join(named(output.shape) for output in outputs)
+    return f"input {named(shape)} to output{'s' if len(outputs) > 1 else ''} {gives}"
 
 
 def _write(net: nn.Module, file: Path, shape: tuple[int, ...]) -> str:
