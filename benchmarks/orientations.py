@@ -18,7 +18,7 @@ from scipy.ndimage import convolve, gaussian_filter
 import hnets
 from hnets.data.bsds import photos
 from hnets.metrics.suppression import normals
-from hnets.predict.orientation import PRODUCTS_SMOOTHING
+from hnets.predict.orientation import SMOOTHING
 
 RADIUS, STRAIGHT, SURE, NEAR = 5, 0.97, 0.5, 2
 Floats = NDArray[np.floating]
@@ -60,7 +60,7 @@ def by_gradients(image: NDArray[np.uint8]) -> Floats:
         down, right = np.gradient(gaussian_filter(colour.astype(float), 1))
         re += right**2 - down**2
         im -= 2 * right * down
-    re, im = gaussian_filter(re, PRODUCTS_SMOOTHING), gaussian_filter(im, PRODUCTS_SMOOTHING)
+    re, im = gaussian_filter(re, SMOOTHING), gaussian_filter(im, SMOOTHING)
     return np.arctan2(im, re) / 2 + np.pi / 2
 
 

@@ -20,10 +20,10 @@ from hnets.errors import InputError
 from hnets.functional import crop, enlarge2d, gaussian_window, pad_to_halve
 from hnets.models import HDSN, EdgeNetwork, HEdge
 
-PRODUCTS_SMOOTHING = 2.0
-"""Width of the Gaussian that averages the z of products over neighbours, in pixels."""
-FIELDS_SMOOTHING = 1.0
-"""That for the z of fields of order 2."""
+SMOOTHING = 2.0
+"""Width of the Gaussian that averages z over neighbours, in pixels."""
+_LEVELS = 2
+"""Levels of a decoder that are read, from the finest on: a coarser one sees more than the edge."""
 _ROWS = 128
 """Rows per strip: each field is copied several times on the way."""
 _DRAWN, _SIDE = 1500, 11
@@ -38,8 +38,9 @@ _NEAR = 1.5
 """How far from the edge pixels count in the fit."""
 _BORDER = 2
 """Pixels next to the border of an image, whose fields see beyond it and are ignored."""
-_RIDGE = 1e-3
-"""The penalty on the squares of M, relative to the mean square of what they weigh."""
+_RIDGE, _FIELDS_RIDGE = 1e-3, 0.1
+"""The penalty on the squares of M, relative to the mean square of what they weigh, and that on the
+weights of fields, which would otherwise cancel one another: photographs are not drawn."""
 
 
 class OrientationReader:
@@ -71,16 +72,15 @@ class OrientationReader:
 
 
 class _Fields:
-    """A weighted sum of fields of order 2 of the decoder: at full resolution, or of two levels.
+    """A weighted sum of fields of order 2, of the decoder's finest levels.
 
     The weights are real: a mirror conjugates the fields and z alike, which complex weights would
     not allow.
     """
 
     def __init__(self, network: HEdge) -> None:
-        number = 2 if network.levels[0] else 1  # half the resolution alone is too coarse
-        self._levels = network.levels[:number]
-        streams = network.decoder_streams[:number]
+        self._levels = network.levels[:_LEVELS]
+        streams = network.decoder_streams[:_LEVELS]
         self._where = [each.slices[each.orders.index(2)] for each in streams]
         images, normals, away = _draw(_WIDE_DRAWN, _WIDE_SIDE)
         middle = slice(_WIDE_SIDE // 2 - _SIDE // 2, _WIDE_SIDE // 2 + _SIDE // 2 + 1)
@@ -96,7 +96,7 @@ class _Fields:
         upright = torch.cat(parts) * torch.exp(-2j * normals)[:, None, None, None]
         c = upright.permute(0, 2, 3, 1)[away[:, middle, middle] <= _NEAR]
         products = (c.mH @ c).real
-        products += _RIDGE * products.diagonal().mean() * torch.eye(len(products))
+        products += _FIELDS_RIDGE * products.diagonal().mean() * torch.eye(len(products))
         weights = torch.linalg.solve(products, c.sum(0).real)
         weights = (weights / weights.norm()).to(network.mean)[:, None, None]
         self._weights = weights.split([maps.shape[1] // 2 for maps in levels])
@@ -106,7 +106,7 @@ class _Fields:
             enlarge2d(_weighted(fields, weights), height, width, level)
             for (fields, level), weights in zip(self._fields(features), self._weights, strict=True)
         ]
-        return _smoothed(torch.stack(levels).sum(0), FIELDS_SMOOTHING)
+        return _smoothed(torch.stack(levels).sum(0))
 
     def _fields(self, features: Sequence[Tensor]) -> list[tuple[Tensor, int]]:
         """Those of each level that is read, and how often it is halved."""
@@ -149,11 +149,11 @@ class _Products:
     def __call__(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
         strips = crop(features[0], height, width)[:, self._fields].split(_ROWS, 2)
         z = torch.cat([_form(_emphasised(strip), self._kernel) for strip in strips], 2)
-        return _smoothed(z, PRODUCTS_SMOOTHING)
+        return _smoothed(z)
 
 
-def _smoothed(z: Tensor, sigma: float) -> Tensor:
-    taps = gaussian_window(6 * round(sigma) + 1, sigma).to(z).expand(2, 1, 1, -1)
+def _smoothed(z: Tensor) -> Tensor:
+    taps = gaussian_window(6 * round(SMOOTHING) + 1, SMOOTHING).to(z).expand(2, 1, 1, -1)
     cut = _BORDER if min(z.shape[2:]) > 2 * _BORDER else 0
     z = z[:, :, cut : z.shape[2] - cut, cut : z.shape[3] - cut]
     pad = cut + taps.shape[-1] // 2
