@@ -83,15 +83,18 @@ def test_programs_of_networks_that_shrink_images_to_one_pixel(hnets_command: Com
         assert relative(program(x), net(x)) < 1e-5
 
 
-def test_the_maps_of_a_backbone(hnets_command: Command) -> None:
-    """Which come in a list, and at 28×28 not at all."""
+def test_the_maps_of_a_backbone(hnets_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which come in a list, and not for every size; files of lists are written in test_export."""
+    shapes = list[tuple[int, ...]]()
+    monkeypatch.setattr(hnets.export, "onnx", lambda _, path, shape: path.write_text(str(shape)))
+    monkeypatch.setattr(hnets.export, "compare", lambda *given: shapes.append(given[2]) or 0.0)
     net = hnets.create_model("hresnet10", features_only=True, out_indices=(1, 3))
     hnets.save(net, "maps.safetensors")
-    done = hnets_command("export", "maps.safetensors", "maps.pt2")
-    assert (done.code, done.err) == (0, "")
+    done = hnets_command("export", "maps.safetensors", "maps.onnx")
+    assert (done.code, done.err, shapes) == (0, "", [(1, 3, 96, 96)])
     widths = [f"(batch, {width}, height, width)" for width in net.feature_info.channels()]
     assert f"input (batch, 3, height, width) to outputs {', '.join(widths)}, differs" in done.out
-    done = hnets_command("export", "maps.safetensors", "other.pt2", "--size", "95x95")
+    done = hnets_command("export", "maps.safetensors", "other.onnx", "--size", "95x95")
     assert done.code == 2
     assert "expects sides that are multiples of 16, or one more, got (1, 3, 95, 95)" in done.err
 
