@@ -42,13 +42,14 @@ def main() -> None:
     parser.add_argument("--workers", default=default)
     parser.add_argument("--images", type=int, default=40, help="per worker")
     parser.add_argument("--rounds", type=int, default=3, help="of both, in turns")
+    parser.add_argument("--photo", type=Path, help="crops of this one; else scikit-image's coffee")
     args = parser.parse_args()
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     numbers = [int(number) for number in args.workers.split(",")]
     print(f"torch {torch.__version__}, Ray {ray.__version__}, {cores} cores; medians of "
           f"{args.rounds} rounds (range)")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        paths = photographs(Path(folder, "all"), args.images * max(numbers))
+        paths = photographs(Path(folder, "all"), args.images * max(numbers), args.photo)
         worker = EdgeWorker(device="cpu")
         for number in numbers:
             source = Path(folder, f"in-{number}")
