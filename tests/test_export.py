@@ -22,7 +22,7 @@ import hnets
 from hnets import nn as hnn
 from hnets.nn.conv import FrozenHConv2d
 from hnets.nn.norm import FrozenHBatchNorm2d
-from networks import digits, every_layer, example, relative
+from networks import digits, every_layer, example, lively, relative
 
 ROUNDING = 1e-5
 """Relative distance that float32 rounding explains."""
@@ -346,6 +346,20 @@ def test_frozen_nonlinearities_overwrite_what_they_alone_read() -> None:
         assert relative(frozen(x), net(x)) < 1e-6
     assert places == [True, True]
     assert torch.equal(x, before)
+
+
+def test_frozen_functions_of_the_angle_overwrite_what_they_alone_read() -> None:
+    streams = "2x0r + 2x1 + 2x2"
+    x, places = torch.randn(2, 3, 24, 24), list[bool]()
+    net = nn.Sequential(hnn.HConv2d("3x0r", streams, 5), hnn.FourierAct(streams, norm=True))
+    net = lively(net, x).eval()
+    frozen = hnets.freeze(net)
+    frozen[1].register_forward_hook(lambda _, x, y: places.append(x[0].data_ptr() == y.data_ptr()))
+    for format in (torch.contiguous_format, torch.channels_last):
+        with torch.inference_mode():
+            assert relative(frozen(x.to(memory_format=format)), net(x)) < 1e-6
+    assert relative(frozen(x.requires_grad_()), net(x)) < 1e-6  # for whose gradient it is needed
+    assert places == [True, False, False]
 
 
 def test_frozen_nonlinearities_overwrite_nothing_that_others_read() -> None:

@@ -18,7 +18,7 @@ from torch.fx.experimental import _config as fx_config
 
 from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
-from hnets.nn import HBatchNorm2d, HConv2d, ModReLU
+from hnets.nn import FourierAct, HBatchNorm2d, HConv2d, ModReLU
 from hnets.nn.conv import FrozenHConv2d
 from hnets.nn.norm import FrozenHBatchNorm2d
 
@@ -83,7 +83,8 @@ def _overwrites(part: nn.Module, before: nn.Module | None) -> bool:
     """Whether a part may write over the output of the one before, which nothing else reads."""
     if not isinstance(before, FrozenHConv2d) or before._forward_hooks:  # which may keep it
         return False
-    return type(part) in (ModReLU, FrozenHBatchNorm2d) and part.in_streams == before.out_streams
+    kinds = (FourierAct, ModReLU, FrozenHBatchNorm2d)
+    return type(part) in kinds and part.in_streams == before.out_streams
 
 
 def program(

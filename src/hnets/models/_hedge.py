@@ -185,7 +185,7 @@ class DecoderLevel(nn.Module):
         x = self.lateral(maps)
         if coarser is not None:
             above = coarser if self.narrow is None else self.narrow(coarser)
-            x = x + F.double2d(above, x.shape[2], x.shape[3])
+            x += F.double2d(above, x.shape[2], x.shape[3])  # a sum of its own is a map more
         joined: Tensor = self.layer(x)
         return joined
 

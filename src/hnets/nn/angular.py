@@ -86,17 +86,20 @@ class FourierAct(_Circle):
         self.act = function(act, "act")
         self._rectifies = act in _RELUS or type(act) is nn.ReLU
 
-    def forward(self, x: Tensor) -> Tensor:
-        """``(batch, channels, height, width)``, normalised if built so, through the function."""
-        self.in_streams.check(x, "FourierAct")
+    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
+        """``(batch, channels, height, width)``, normalised if built so, through the function.
+
+        ``inplace`` as in `ModReLU`.
+        """
+        if not inplace:
+            self.in_streams.check(x, "FourierAct")
         norm = self.norm
         if not self._rectifies:
             return F.fourier_act(x if norm is None else norm(x), self.act, self.synthesis)
         if norm is None:
-            return F.fourier_relu(x, None, None, self.synthesis)
-        return F.batch_fourier_relu(
-            x, *norm.values, self.synthesis, norm.training, norm.momentum, norm.eps, norm.group
-        )
+            return F.fourier_relu(x, None, None, self.synthesis, inplace)
+        how = (norm.training, norm.momentum, norm.eps, norm.group)
+        return F.batch_fourier_relu(x, *norm.values, self.synthesis, *how, inplace)
 
 
 class PolyAct(_Circle):

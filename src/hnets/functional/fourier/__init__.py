@@ -63,16 +63,23 @@ def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -
 
 
 def fourier_relu(
-    x: Tensor, scale: Tensor | None, shift: Tensor | None, synthesis: Tensor
+    x: Tensor,
+    scale: Tensor | None,
+    shift: Tensor | None,
+    synthesis: Tensor,
+    inplace: bool = False,
 ) -> Tensor:
-    """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) per field."""
+    """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) per field.
+
+    ``inplace`` allows to write the result over the input where no gradient needs it.
+    """
     if _KIND.needs_reference(x, scale, shift):
         return reference.fourier_relu(x, scale, shift, synthesis)
     if shift is None:
         shift = synthesis.new_zeros(x.shape[1] // synthesis.shape[1])
     if torch.is_grad_enabled():
         return ScaledReLU.apply(x, scale, shift, _KIND, (synthesis,))
-    return backend("fourier", x).forward(x, scale, shift, synthesis)
+    return backend("fourier", x).forward(x, scale, shift, synthesis, inplace)
 
 
 def batch_fourier_relu(
@@ -86,15 +93,17 @@ def batch_fourier_relu(
     momentum: float = 0.1,
     eps: float = 1e-5,
     group: torch.distributed.ProcessGroup | None = None,
+    inplace: bool = False,
 ) -> Tensor:
     """``relu(BN(f))``: batch norm over images, pixels and angles, then ReLU.
 
     In training it uses the statistics of the batch (over all processes of ``group``, if there is
-    one) and moves the running ones, in place, towards them.
+    one) and moves the running ones, in place, towards them. ``inplace`` is for inference, as in
+    `fourier_relu`.
     """
     values = (running_mean, running_var, weight, bias)
     if not training or (x.numel() == 0 and group is None):
-        return fourier_relu(x, *fold_batch_norm(*values, eps), synthesis)
+        return fourier_relu(x, *fold_batch_norm(*values, eps), synthesis, inplace)
     return batch_scaled_relu(x, *values, _KIND, (synthesis,), momentum, eps, group)
 
 

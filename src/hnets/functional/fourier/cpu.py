@@ -1,24 +1,31 @@
-"""``relu(scale·f + shift)`` on CPU, some images at a time, so that their values stay in cache."""
+"""``relu(scale·f + shift)`` on CPU, in pieces whose values stay in cache."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
 
 from hnets.functional.fourier import reference
 
-_SHARE = 1 << 16
+_SHARE = 1 << 18
 """Coefficients per thread in a piece."""
 
 
-def forward(x: Tensor, scale: Tensor | None, shift: Tensor, synthesis: Tensor) -> Tensor:
+def forward(
+    x: Tensor,
+    scale: Tensor | None,
+    shift: Tensor,
+    synthesis: Tensor,
+    inplace: bool = False,
+) -> Tensor:
     """``relu(scale·f + shift)`` as coefficients; a scale of None is 1."""
-    y = x.new_empty(x.shape)
+    y = x if inplace and x.is_contiguous() else x.new_empty(x.shape)
     back = synthesis.T / len(synthesis)
-    for piece, target in _pieces(synthesis, x, y):
-        values = _values(piece, scale, shift, synthesis)
+    for fields, (piece, target) in _pieces(synthesis, x, y):
+        values = _values(piece, scale, shift, fields, synthesis)
         _mix(back, values.relu_(), target)
     return y
 
@@ -52,17 +59,18 @@ def backward(
     grad_x = x.new_empty(x.shape)
     total = x.new_zeros(1, 2, len(shift), dtype=torch.float64)
     back = synthesis.T / len(synthesis)
-    for piece, g, target in _pieces(synthesis, x, grad, grad_x):
-        values = _values(piece, scale, shift, synthesis)
+    for fields, (piece, g, target) in _pieces(synthesis, x, grad, grad_x):
+        values = _values(piece, scale, shift, fields, synthesis)
         by_value = _mix(back.T, g.to(synthesis.dtype))
         by_value = torch.ops.aten.threshold_backward(by_value, values, 0)
         by_scaled = _mix(synthesis.T, by_value)  # (images, parts, fields, pixels)
-        total[0, 1] += by_scaled[:, 0].sum((0, 2))
+        total[0, 1, fields] += by_scaled[:, 0].sum((0, 2))
         if scale is None:
             target.copy_(by_scaled)
             continue
-        total[0, 0] += torch.mul(by_scaled, piece, out=by_value[:, : len(back)]).sum((0, 1, 3))
-        torch.mul(by_scaled, scale[:, None], out=target)
+        by_scale = torch.mul(by_scaled, piece, out=by_value[:, : len(back)])
+        total[0, 0, fields] += by_scale.sum((0, 1, 3))
+        torch.mul(by_scaled, scale[fields, None], out=target)
     return grad_x, total
 
 
@@ -84,12 +92,14 @@ def backward_batch(
     return intermediate
 
 
-def _values(piece: Tensor, scale: Tensor | None, shift: Tensor, synthesis: Tensor) -> Tensor:
+def _values(
+    piece: Tensor, scale: Tensor | None, shift: Tensor, fields: slice, synthesis: Tensor
+) -> Tensor:
     """scale·f + shift of ``(images, parts, fields, pixels)``."""
     values = _mix(synthesis, piece.to(synthesis.dtype))
     if scale is not None:
-        values.mul_(scale[:, None])  # addcmul takes twice as long
-    return values.add_(shift[:, None])
+        values.mul_(scale[fields, None])  # addcmul takes twice as long
+    return values.add_(shift[fields, None])
 
 
 def _mix(matrix: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
@@ -102,9 +112,20 @@ def _mix(matrix: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
     return out
 
 
-def _pieces(synthesis: Tensor, *maps: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Some images at a time, as ``(images, parts, fields, pixels)``."""
-    parts, first = synthesis.shape[1], maps[0]
-    images = max(1, _SHARE * torch.get_num_threads() // first[0].numel())
-    views = [m.reshape(len(m), parts, -1, m.shape[2] * m.shape[3]) for m in maps]
-    return zip(*(view.split(images) for view in views), strict=True)
+def _pieces(synthesis: Tensor, *maps: Tensor) -> Iterator[tuple[slice, list[Tensor]]]:
+    """Some images at a time, or some fields of one, or some pixels of a field.
+
+    As which fields they are, and ``(images, parts, fields, pixels)`` of each of the maps.
+    """
+    first, parts = maps[0], synthesis.shape[1]
+    images, fields, pixels = len(first), first.shape[1] // parts, first.shape[2] * first.shape[3]
+    views = [m.reshape(images, parts, fields, pixels) for m in maps]
+    share = _SHARE * torch.get_num_threads() // parts
+    few, some = max(1, share // (fields * pixels)), max(1, min(fields, share // pixels))
+    short = pixels if some > 1 else min(pixels, share)
+    for image, field, pixel in product(
+        range(0, images, few), range(0, fields, some), range(0, pixels, short)
+    ):
+        chosen = slice(field, field + some)
+        place = (slice(image, image + few), slice(None), chosen, slice(pixel, pixel + short))
+        yield chosen, [view[place] for view in views]

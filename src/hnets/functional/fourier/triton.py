@@ -23,11 +23,17 @@ _PROGRAMS = 528
 """Programs that take sums: four per multiprocessor of a large GPU."""
 
 
-def forward(x: Tensor, scale: Tensor | None, shift: Tensor, synthesis: Tensor) -> Tensor:
+def forward(
+    x: Tensor,
+    scale: Tensor | None,
+    shift: Tensor,
+    synthesis: Tensor,
+    inplace: bool = False,
+) -> Tensor:
     """``relu(scale·f + shift)`` as coefficients; a scale of None is 1."""
     x = x.contiguous(memory_format=memory_format(x))
     grid, values = _launch(x.shape, x.dtype, memory_format(x), *synthesis.shape)
-    y = torch.empty_like(x)
+    y = x if inplace else torch.empty_like(x)
     factors = (shift if scale is None else scale, shift)
     run(_forward, grid, (x, y, *factors, synthesis), *values, scale is not None)
     return y
