@@ -4,21 +4,26 @@
     python benchmarks/bulk.py --device cuda --images 512   # on a GPU
 
 Images are crops of a photograph, 481×321, as JPEG files. "network" computes from arrays and leaves
-its output where it computes; "one by one" reads, computes and writes a file before the next.
-Threads read and write while the network of "hnets edges" works, and on a GPU equal sizes are
-batched. The three are timed alternately in one run.
+its output where it computes, and so does "replayed", as the command starts it; "one by one" reads,
+computes and writes a file before the next. Threads read and write while the network of
+"hnets edges" works; on a GPU equal sizes are batched, and each batch is started as a whole. All are
+timed alternately in one run.
 """
 
 import argparse
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 from timing import interleaved
+from torch import Tensor
 
 from hnets.data.image_file import read_image
+from hnets.devices import Replayed
 from hnets.files import replacing
 from hnets.predict.batch import EdgeWorker, EncodedImage, write_edges
 from hnets.predict.rendering import edges_image
@@ -27,7 +32,7 @@ HEIGHT, WIDTH = 321, 481
 
 
 def main() -> None:
-    """Time the three, and print their ratios and rates."""
+    """Time them, and print their ratios and rates."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -57,16 +62,19 @@ def main() -> None:
         ]
         batches = [tensor.to(args.device) for tensor in tensors]
 
-        def network() -> None:
+        def compute(model: Callable[[Tensor], Tensor]) -> None:
             with torch.inference_mode():
                 for batch in batches:
-                    worker.detector.model(batch)
+                    model(batch)
             if args.device != "cpu":
                 torch.cuda.synchronize()
 
         def one_by_one() -> None:
             for path, name in zip(paths, names, strict=True):
-                edges = worker.detector(np.asarray(read_image(path)))
+                image = torch.from_numpy(np.array(read_image(path))).to(args.device)
+                with torch.inference_mode():
+                    edges = worker.detector.model(image.permute(2, 0, 1)[None].float() / 255)
+                edges = edges[0, 0].cpu().numpy()
                 with replacing(f"{name}.edges.png") as part:
                     edges_image(edges).save(part, format="PNG")
 
@@ -75,7 +83,12 @@ def main() -> None:
             if len(list(write_edges(worker, images, names))) != len(images):
                 raise RuntimeError("some images are lost")
 
-        functions = {"network": network, "one by one": one_by_one, "hnets edges": command}
+        functions = {
+            "network": partial(compute, worker.detector.model),
+            "replayed": partial(compute, Replayed(worker.detector.model)),
+            "one by one": one_by_one,
+            "hnets edges": command,
+        }
         times = interleaved(functions, args.rounds, min_time=0)
     print(
         f"torch {torch.__version__}, {args.device}, {torch.get_num_threads()} threads of the "

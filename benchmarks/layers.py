@@ -120,7 +120,8 @@ def _training(batch: int, device: str, bf16: bool, compiled: bool) -> dict[str, 
     for name, make in _networks(train=True).items():
         rows[name] = training_step(Precision(make(), bf16), batch, device)
         if device == "cuda" and name in ("plain", "hnets"):
-            rows[f"{name}, CUDA graph"] = graphed(Precision(make(), bf16), batch, device)
+            capturable = training_step(Precision(make(), bf16), batch, device, capturable=True)
+            rows[f"{name}, CUDA graph"] = graphed(capturable)
             if compiled:
                 net = torch.compile(Precision(make(), bf16), mode="reduce-overhead")
                 rows[f"{name}, compiled"] = training_step(net, batch, device)
@@ -160,12 +161,16 @@ def _block_tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str
                 forms[f"{name}, compiled"] = torch.compile(forms[name], mode="reduce-overhead")
             for form, module in forms.items():
                 rows[form] = _block_step(module, shapes[name], device)
+            if device == "cuda":
+                rows[f"{name}, CUDA graph"] = graphed(rows[name])
         yield f"Training, {title}", rows.copy
         frozen = {"plain": plain_light_frozen(plain), "hnets, frozen": hnets.freeze(light)}
         rows = {}
         for name, net in frozen.items():
             shape = shapes[name.split(",")[0]]
             rows[name] = _block_inference(Precision(net, bf16), shape, device)
+            if device == "cuda":
+                rows[f"{name}, CUDA graph"] = graphed(rows[name])
         yield f"Inference, {title}", rows.copy
 
 
@@ -219,6 +224,7 @@ def _same_form(times: Timings) -> str:
         "CUDA graph": ("plain, CUDA graph", "hnets, CUDA graph"),
         "compiled": ("plain, compiled", "hnets, compiled"),
         "frozen": ("plain", "hnets, frozen"),
+        "frozen, CUDA graph": ("plain, CUDA graph", "hnets, frozen, CUDA graph"),
         "both folded": ("plain, norms folded", "hnets, frozen"),
         "onnxruntime": ("plain, onnxruntime", "hnets, onnxruntime"),
         "frozen and compiled": ("plain, compiled", "hnets, frozen, compiled"),

@@ -268,9 +268,8 @@ def random_digits(batch: int, device: str | torch.device = "cpu") -> tuple[Tenso
     return images.to(device), labels.to(device)
 
 
-def graphed(net: nn.Module, batch: int, device: str) -> Step:
-    """A whole training step as one CUDA graph: what the card needs when launches cost nothing."""
-    step = training_step(net, batch, device, capturable=True)
+def graphed(step: Step) -> Step:
+    """A step as one CUDA graph: what the card needs when launches cost nothing."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         for _ in range(3):

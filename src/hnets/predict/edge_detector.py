@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from hnets.devices import usable
+from hnets.devices import Replayed, usable
 from hnets.errors import InputError, suggest
 from hnets.export import freeze
 from hnets.metrics.suppression import ridge_normals, suppress
@@ -83,6 +83,7 @@ class EdgeDetector:
     ) -> None:
         network, place = edge_network(weights), usable(device)
         self.model = cast(EdgeNetwork, freeze(network)).to(place)
+        self._network = Replayed(self.model)
         self._view = View(self.model.receptive_radius(), self.model.halvings, place)
 
     @overload
@@ -95,7 +96,7 @@ class EdgeDetector:
         """How sure the network is of an edge, ``(height, width)`` from 0 to 1."""
 
         def strengths(batch: Batch) -> list[Floats]:
-            return list(self._predict(self.model, lambda maps: maps, batch, scales)[0])
+            return list(self._predict(self._network, lambda maps: maps, batch, scales)[0])
 
         return self._each(image, scales, strengths, np.stack)
 
@@ -133,7 +134,7 @@ class EdgeDetector:
         """Edges as lines: `suppress_edges` of the strengths."""
 
         def lines(batch: Batch) -> list[Floats]:
-            strengths = self._predict(self.model, lambda maps: maps, batch, scales)[0]
+            strengths = self._predict(self._network, lambda maps: maps, batch, scales)[0]
             return [suppress_edges(strength, variant=variant) for strength in strengths]
 
         return self._each(image, scales, lines, np.stack)
@@ -159,11 +160,9 @@ class EdgeDetector:
         return draw_edges(kind, pixels, strength, angle)
 
     @cached_property
-    def _orientation(self) -> OrientationReader:
-        return OrientationReader(self.model)
-
-    def _oriented(self, batch: Batch, scales: Sequence[float]) -> list[OrientedEdges]:
-        orientation = self._orientation
+    def _oriented_network(self) -> Replayed:
+        """Strengths, and the two parts of what orientations are read from."""
+        orientation = OrientationReader(self.model)
 
         def network(x: Tensor) -> Tensor:
             maps = self.model.forward_features(x)
@@ -171,7 +170,10 @@ class EdgeDetector:
             strength = self.model.probability(logits[:, -1:])
             return torch.cat([strength, orientation(maps, x.shape[2], x.shape[3])], dim=1)
 
-        strengths, angles = self._predict(network, _angles, batch, scales)
+        return Replayed(network)
+
+    def _oriented(self, batch: Batch, scales: Sequence[float]) -> list[OrientedEdges]:
+        strengths, angles = self._predict(self._oriented_network, _angles, batch, scales)
         return [OrientedEdges(*edges) for edges in zip(strengths, angles, strict=True)]
 
     def _predict(
