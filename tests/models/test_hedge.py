@@ -108,3 +108,18 @@ def test_doubling_is_enlarging_once(size: tuple[int, int]) -> None:
     torch.testing.assert_close(F.double2d(x, *size), F.enlarge2d(x, *size, 1))
     last = x.to(memory_format=torch.channels_last)
     torch.testing.assert_close(F.double2d(last, *size), F.enlarge2d(x, *size, 1))
+
+
+@pytest.mark.parametrize(("name", "floats"), [("hedge_small", 60), ("hedge_base", 140)])
+def test_few_maps_are_held_at_once(name: str, floats: int) -> None:
+    """How many numbers per pixel, maps of all levels and temporary ones together."""
+    net, x = hnets.freeze(hnets.create_model(name)), torch.rand(1, 3, 320, 320)
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with (
+        torch.inference_mode(),
+        torch.profiler.profile(activities=activities, profile_memory=True) as profile,
+    ):
+        net(x)
+    events = profile.profiler.kineto_results.events()
+    changes = [event.nbytes() for event in events if event.name() == "[memory]"]
+    assert max(itertools.accumulate(changes)) < 4 * floats * x[0, 0].numel()

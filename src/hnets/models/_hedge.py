@@ -7,9 +7,10 @@ edge map. Trained on the 300 photographs of BSDS500 alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -112,14 +113,19 @@ class HEdge(EdgeNetwork):
 
     def forward_features(self, x: Tensor) -> list[Tensor]:
         """The decoder's maps, the finest first, of images as `pad_to_halve` leaves them."""
-        maps = (x - self.mean) / self.std
-        maps = gpu_order(maps)
-        encoded = [self.stem(maps)]
-        for stage in self.stages:
-            encoded.append(stage(F.halve2d(encoded[-1])))
+        maps = self.stem(gpu_order((x - self.mean) / self.std))
+        joins = dict(zip(self.levels, cast(Iterable[DecoderLevel], self.joins), strict=True))
+        laterals = list[Tensor]()
+        for level, stage in enumerate(self.stages):
+            half = F.halve2d(maps)
+            if level in joins:
+                laterals.append(joins[level].lateral(maps))
+            del maps  # or it would be held while the stage computes
+            maps = stage(half)
+        laterals.append(joins[self.halvings].lateral(maps))
         decoded, coarser = list[Tensor](), None
-        for level, join in zip(reversed(self.levels), reversed(list(self.joins)), strict=True):
-            coarser = join(encoded[level], coarser)
+        for join in reversed(joins.values()):
+            coarser = join(laterals.pop(), coarser)
             decoded.append(coarser)
         return decoded[::-1]
 
@@ -166,7 +172,9 @@ class _Residual(nn.Module):
         self.layer = layer
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.layer(x)
+        y: Tensor = self.layer(x)
+        y += x  # a sum of its own is a map more
+        return y
 
 
 class DecoderLevel(nn.Module):
@@ -181,12 +189,14 @@ class DecoderLevel(nn.Module):
         self.layer = _layer(out, out, 5, mirror)
 
     def forward(self, maps: Tensor, coarser: Tensor | None) -> Tensor:
-        """Maps of a level and those of the next coarser one, if there is one."""
-        x = self.lateral(maps)
+        """What ``lateral`` makes of a level, and the maps of the next coarser one, if there is one.
+
+        The sum is written over the former.
+        """
         if coarser is not None:
             above = coarser if self.narrow is None else self.narrow(coarser)
-            x += F.double2d(above, x.shape[2], x.shape[3])  # a sum of its own is a map more
-        joined: Tensor = self.layer(x)
+            maps += F.double2d(above, maps.shape[2], maps.shape[3])
+        joined: Tensor = self.layer(maps)
         return joined
 
 

@@ -8,7 +8,8 @@ image (`hnets.functional.pyramid`), at every size.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -160,7 +161,8 @@ class HUNet(SegmentationNetwork):
     def encode(self, x: Tensor) -> list[Tensor]:
         """The maps of each level, the finest first."""
         maps = self.encoder(x)[-self._levels :]
-        return [act(each) for act, each in zip(self.acts, maps, strict=True)]
+        parts = zip(cast(Iterable[DecoderLevel], self.joins), self.acts, maps, strict=True)
+        return [join.lateral(act(each)) for join, act, each in parts]
 
     def read(self, maps: Tensor) -> Tensor:
         """Order 0 and the magnitudes of the others."""

@@ -219,7 +219,7 @@ class FrozenHConv2d(nn.Conv2d):
         if not self._plain:
             return _respond(self, x, weight)
         self.in_streams.check(x, "HConv2d", image=True, dtype=weight.dtype)
-        return nn.functional.conv2d(x, weight, None, self.stride, self.padding, self.dilation)
+        return F.hconv2d(x, weight, self.stride, self.padding, self.dilation)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = self.weight.dtype

@@ -9,8 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional._autograd import Assemble
-from hnets.functional._dispatch import differentiated, exporting, has_triton, tracing
-from hnets.functional.assembly import compiled, reference
+from hnets.functional._dispatch import (
+    differentiated,
+    exporting,
+    has_triton,
+    needs_reference,
+    tracing,
+)
+from hnets.functional.assembly import compiled, cpu, reference
 
 
 def harmonic_kernel(
@@ -63,11 +69,36 @@ def hconv2d(
     ``segments`` are the groups, output channels and input channels of neighbouring channels that
     meet no others; rows of the kernel have weights on the inputs of a group of their own segment.
     """
+    if _in_bands(x, kernel, stride):
+        size = dilation[0] * (kernel.shape[2] - 1) + 1
+
+        def convolve(band: Tensor, padding: tuple[int, int]) -> Tensor:
+            return _response(band, kernel, stride, padding, dilation, segments)
+
+        return cpu.in_bands(convolve, x, size, padding, x.shape[1] + len(kernel))
+    return _response(x, kernel, stride, padding, dilation, segments)
+
+
+def _in_bands(x: Tensor, kernel: Tensor, stride: tuple[int, int]) -> bool:
+    """Whether a map is taken in bands: a large one on CPU, without gradients."""
+    if x.device.type != "cpu" or torch.is_grad_enabled() or stride != (1, 1) or needs_reference(x):
+        return False
+    return cpu.is_large(x, kernel)
+
+
+def _response(
+    x: Tensor,
+    kernel: Tensor,
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int],
+    segments: Sequence[tuple[int, int, int]],
+) -> Tensor:
     if len(segments) > 1:
         maps = x.split([segment[2] for segment in segments], 1)
         rows = kernel.split([segment[1] for segment in segments])
         responses = [
-            hconv2d(part, own[:, : inputs // groups], stride, padding, dilation, [segment])
+            _response(part, own[:, : inputs // groups], stride, padding, dilation, [segment])
             for part, own, segment in zip(maps, rows, segments, strict=True)
             for groups, _, inputs in [segment]
         ]
