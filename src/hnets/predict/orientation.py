@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -152,8 +153,14 @@ class _Products:
         return _smoothed(z)
 
 
+@cache
+def _taps(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The window that smooths a direction; kept, since a CUDA graph may not copy from the CPU."""
+    return gaussian_window(6 * round(SMOOTHING) + 1, SMOOTHING).to(device, dtype)
+
+
 def _smoothed(z: Tensor) -> Tensor:
-    taps = gaussian_window(6 * round(SMOOTHING) + 1, SMOOTHING).to(z).expand(2, 1, 1, -1)
+    taps = _taps(z.dtype, z.device).expand(2, 1, 1, -1)
     cut = _BORDER if min(z.shape[2:]) > 2 * _BORDER else 0
     z = z[:, :, cut : z.shape[2] - cut, cut : z.shape[3] - cut]
     pad = cut + taps.shape[-1] // 2
