@@ -62,9 +62,13 @@ def size_of(row: Row) -> list[str]:
 
 
 def seconds(rows: Iterable[Row]) -> str:
-    """How long a run took, of as many side by side as there were folds and seeds."""
+    """How long a run took, of as many side by side as there were folds and seeds.
+
+    Unknown where the GPU did other work beside.
+    """
     ordered = sorted(rows, key=lambda row: row["share"], reverse=True)
-    return ", ".join(f"{row['seconds']:.0f}" for row in ordered)
+    times = (row["seconds"] for row in ordered)
+    return ", ".join("?" if each is None else f"{each:.0f}" for each in times)
 
 
 SIZE = ("recipe", "parameters", "multiplications", "ms on a CPU core")

@@ -64,7 +64,7 @@ def test_the_page_of_results_is_what_the_results_say() -> None:
     written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert written == results_page(), "run hnets reproduce table1 --page docs/results.md"
     tables = re.findall(r"(?:^\|.*\|\n)+", written, re.MULTILINE)
-    assert len(tables) == 8
+    assert len(tables) == 9
     for table in tables:
         assert len({line.count("|") for line in table.splitlines()}) == 1, table
 

@@ -363,7 +363,8 @@ def results_page() -> str:
         "*Drawn by `hnets reproduce edges`.* Detectors trained from scratch: above and to the left "
         "is better.",
         "## How the numbers were made",
-        _provenance({**digits, **past}, "rotmnist-r"),
+        _provenance({**digits, **past}, DIGITS[0]),
+        _provenance({r["name"]: r for _, r in _centred_rows()}, DIGITS[1]),
         _provenance({**photographs, **edges}, "BSDS500"),
     ]
     for name in {**digits, **photographs, **past, **edges}:
@@ -372,18 +373,21 @@ def results_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _centred_section() -> list[str]:
-    """The digits that are rotated about their own centres, beside those of the other tables."""
-    rows = []
+def _centred_rows() -> list[tuple[PublishedRow, StoredResult]]:
+    """The rows of digits with a result on those that are rotated about their own centres."""
     usual, centred = DIGITS
     past = (row for row in BEYOND.rows if row.recipe not in TABLE1.recipes)
-    for row in (*TABLE1.rows, *past):
-        result = read_result(row.recipe.replace(usual, centred)) if row.recipe else None
-        if result is not None:
-            errors = (_error(shipped_result(row.recipe), "test"), _error(result, "test"))
-            rows.append((row.method, *errors, str(len(result["seeds"]))))
-    if not rows:
-        return []
+    rows = ((row, row.recipe.replace(usual, centred)) for row in (*TABLE1.rows, *past))
+    return [(row, result) for row, name in rows if name and (result := read_result(name))]
+
+
+def _centred_section() -> list[str]:
+    """The digits that are rotated about their own centres, beside those of the other tables."""
+    usual, centred = DIGITS
+    rows = []
+    for row, result in _centred_rows():
+        errors = (_error(shipped_result(row.recipe), "test"), _error(result, "test"))
+        rows.append((row.method, *errors, str(len(result["seeds"]))))
     return [
         "## Rotated MNIST without a mark",
         f"Percent of test images classified wrongly. In {usual} the middle of a digit lies half a "
