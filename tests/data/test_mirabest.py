@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as tf
 
 from hnets import data
 from hnets.errors import InputError
@@ -24,6 +25,12 @@ def test_a_fold_of_the_real_set(galaxies: Path) -> None:
     assert torch.equal(data.load("mirabest", "val", fold=2).images, test.images)
     assert not torch.equal(val.images, test.images)
     assert test.digest == "ee6010de443904302202a06afc0916b6b7071a691a1d121d44155667e39e13a5"
+
+
+def test_another_size_is_the_middle_of_the_same_pixels(galaxies: Path) -> None:
+    whole, part, more = (data.load("mirabest", "test", size=size) for size in (150, 96, 160))
+    assert torch.equal(part.images, whole.images[..., 27:123, 27:123])
+    assert torch.equal(more.images, tf.pad(whole.images, (5, 5, 5, 5)))
 
 
 def test_every_galaxy_is_tested_once(galaxies: Path) -> None:

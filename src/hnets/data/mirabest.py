@@ -19,14 +19,17 @@ from hnets.errors import InputError
 CLASSES = ("I", "II")
 IMAGES = 792
 SIZE = 150
-"""Pixels along a side, unless another size is asked for: that of the files, as the two lobes of a
-galaxy may lie few pixels apart."""
+"""Pixels along a side of the files."""
 
 
 def load_galaxies(
     split: str, root: str | os.PathLike[str] | None = None, size: int = SIZE, fold: int = 0
 ) -> Dataset:
-    """A split of one of ten folds, which depend on the names of the files alone."""
+    """A split of one of ten folds, which depend on the names of the files alone.
+
+    Of a galaxy the middle ``size`` × ``size`` pixels, never scaled: its two lobes may lie few
+    pixels apart. Beyond the files there is black sky.
+    """
     folder = find_data("MiraBest", root, "mirabest")
     paths = sorted(path for path in folder.glob("[12]00_*.png"))
     if len(paths) != IMAGES:
@@ -36,5 +39,7 @@ def load_galaxies(
         )
     labels = [int(path.name[0]) - 1 for path in paths]
     rows = in_split([path.name for path in paths], labels, split, fold)
-    images = np.stack([fit(read_image(paths[row]), size, 1)[0] for row in rows])
+    margin = (SIZE - size) // 2
+    middle = (margin, margin, margin + size, margin + size)
+    images = np.stack([fit(read_image(paths[row]).crop(middle), size, 1)[0] for row in rows])
     return as_dataset(images, np.array(labels)[rows], CLASSES, "mirabest", split)
