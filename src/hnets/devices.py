@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeAlias
@@ -19,7 +19,7 @@ RECORDED_AT = 3
 RECORDINGS = 4
 """Shapes whose recordings are kept."""
 
-_Shape: TypeAlias = tuple[torch.Size, torch.dtype]
+_Shape: TypeAlias = tuple[Hashable, ...]
 
 
 def usable(name: torch.device | str) -> torch.device:
@@ -68,26 +68,26 @@ class Replayed:
     tensor([2., 2.])
     """
 
-    def __init__(self, network: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, network: Callable[..., Tensor]) -> None:
         self._network = network
         self._seen = Counter[_Shape]()
         self._recordings = dict[_Shape, _Recording]()
         self._lock = Lock()
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """The network's output."""
+    def __call__(self, x: Tensor, *options: Hashable) -> Tensor:
+        """The network's output; what else it takes counts as part of the shape."""
         # Autocast keeps copies of weights that a recording would go on reading.
         if x.device.type != "cuda" or torch.is_autocast_enabled("cuda"):
-            return self._network(x)
-        shape = (x.shape, x.dtype)
+            return self._network(x, *options)
+        shape = (x.shape, x.dtype, *options)
         with self._lock:  # a recording has one input and one output
             self._seen[shape] += 1
             if self._seen[shape] < RECORDED_AT:
-                return self._network(x)
+                return self._network(x, *options)
             if shape not in self._recordings:
                 if len(self._recordings) == RECORDINGS:
                     del self._recordings[next(iter(self._recordings))]  # the oldest
-                self._recordings[shape] = _Recording.of(self._network, x)
+                self._recordings[shape] = _Recording.of(self._network, x, *options)
             return self._recordings[shape].replay(x)
 
 
@@ -99,11 +99,11 @@ class _Recording(NamedTuple):
     output: Tensor
 
     @classmethod
-    def of(cls, network: Callable[[Tensor], Tensor], x: Tensor) -> _Recording:
+    def of(cls, network: Callable[..., Tensor], x: Tensor, *options: Hashable) -> _Recording:
         graph, static = torch.cuda.CUDAGraph(), torch.empty_like(x)
         # Other threads may use the GPU meanwhile.
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            output = network(static)
+            output = network(static, *options)
         return cls(graph, static, output)
 
     def replay(self, x: Tensor) -> Tensor:

@@ -70,6 +70,18 @@ def test_nothing_beyond_the_receptive_radius_matters(name: str) -> None:
     assert (net.logits(x)[..., side // 2] - y).abs().max() > 1e-6
 
 
+@pytest.mark.parametrize("name", ["hedge_tiny", "hedge_small"])
+@pytest.mark.parametrize("width", [400, 401])
+def test_a_decoder_of_a_part_differs_only_near_its_ends(name: str, width: int) -> None:
+    net, x = alive(name), images(16, width)
+    whole = net.forward_head(net.forward_features(x), 16, width)[..., 64:-96]
+    part = net.forward_head(net.forward_features(x, (64, 96, 0, 0)), 16, width - 160)
+    differences = (part - whole).abs().amax((0, 1, 2))
+    radius = net.decoder_radius()
+    assert differences[radius:-radius].max() < 1e-10
+    assert min(differences[: radius // 2].max(), differences[-radius // 2 :].max()) > 1e-6
+
+
 def test_sides_at_the_resolutions_of_the_decoder() -> None:
     for name, levels in (("hedge_tiny", (1, 2, 3, 4)), ("hedge_small", (0, 1, 2, 3, 4))):
         net = alive(name)

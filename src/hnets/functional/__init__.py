@@ -35,6 +35,7 @@ from hnets.functional.pyramid import (
     halve_max2d,
     mean_pool2d,
     pad_to_halve,
+    trim,
 )
 from hnets.functional.rotation import (
     centre_of_mass,
@@ -82,4 +83,5 @@ __all__ = [
     "rotate_pixels",
     "stream_conv2d",
     "synthesis",
+    "trim",
 ]

@@ -69,13 +69,16 @@ class EdgeNetwork(ComputedBuffers):
         """Maps at half the resolution: here, means."""
         return F.halve2d(maps)
 
-    def forward_features(self, x: Tensor) -> list[Tensor]:
-        """The maps of every stage, of images as `pad_to_halve` leaves them."""
+    def forward_features(self, x: Tensor, cut: Sequence[int] = ()) -> list[Tensor]:
+        """The maps of every stage, of images as `pad_to_halve` leaves them.
+
+        ``cut`` is what `hnets.functional.trim` takes: how much less than the images they cover.
+        """
         maps = (x - self.mean) / self.std
         features: list[Tensor] = []
         for number, stage in enumerate(self.stages):
             maps = stage(self.halve(maps) if number else maps)
-            features.append(maps)
+            features.append(F.trim(maps, cut, number))
         return features
 
     def forward_head(self, features: Sequence[Tensor], height: int, width: int) -> Tensor:
@@ -112,7 +115,11 @@ class EdgeNetwork(ComputedBuffers):
         radius = 0
         for number, stage in enumerate(reversed(list(self.stages))):
             radius = (2 * radius + 1 if number else 0) + self.kernel_reach(stage)
-        return radius + 2**self.halvings
+        return radius + self.decoder_radius()
+
+    def decoder_radius(self) -> int:
+        """How many pixels away from a pixel features decide on the output, at most."""
+        return int(2**self.halvings)
 
     @staticmethod
     def kernel_reach(part: nn.Module) -> int:
@@ -216,10 +223,10 @@ class HED(EdgeNetwork):
             before = width
         super().__init__(stages, widths)
 
-    def forward_features(self, x: Tensor) -> list[Tensor]:
-        """The maps of every stage, of images as `pad_to_halve` leaves them."""
+    def forward_features(self, x: Tensor, cut: Sequence[int] = ()) -> list[Tensor]:
+        """As in `EdgeNetwork`."""
         x = gpu_order(x)
-        return super().forward_features(x)
+        return super().forward_features(x, cut)
 
     def halve(self, maps: Tensor) -> Tensor:
         """Maxima."""

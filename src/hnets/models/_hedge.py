@@ -111,18 +111,22 @@ class HEdge(EdgeNetwork):
         lengths: Tensor = self.magnitudes[stage](maps)
         return lengths
 
-    def forward_features(self, x: Tensor) -> list[Tensor]:
-        """The decoder's maps, the finest first, of images as `pad_to_halve` leaves them."""
+    def forward_features(self, x: Tensor, cut: Sequence[int] = ()) -> list[Tensor]:
+        """The decoder's maps, the finest first, of images as `pad_to_halve` leaves them.
+
+        The decoder covers less than the images by ``cut``, as in `EdgeNetwork`. Within
+        `decoder_radius` of where it is cut, maps are not those of the whole.
+        """
         maps = self.stem(gpu_order((x - self.mean) / self.std))
         joins = dict(zip(self.levels, cast(Iterable[DecoderLevel], self.joins), strict=True))
         laterals = list[Tensor]()
         for level, stage in enumerate(self.stages):
             half = F.halve2d(maps)
             if level in joins:
-                laterals.append(joins[level].lateral(maps))
+                laterals.append(joins[level].lateral(F.trim(maps, cut, level)))
             del maps  # or it would be held while the stage computes
             maps = stage(half)
-        laterals.append(joins[self.halvings].lateral(maps))
+        laterals.append(joins[self.halvings].lateral(F.trim(maps, cut, self.halvings)))
         decoded, coarser = list[Tensor](), None
         for join in reversed(joins.values()):
             coarser = join(laterals.pop(), coarser)
@@ -157,11 +161,15 @@ class HEdge(EdgeNetwork):
         On the way down and up again every level adds the reach of its kernels, halving one pixel of
         the finer level, and enlarging one of the coarser.
         """
-        radius = 2 ** (self.halvings + 1) - 2 + 2**self.halvings - 1
-        parts = [(0, self.stem), *enumerate(self.stages, start=1)]
-        for level, part in [*parts, *zip(self.levels, self.joins, strict=True)]:
-            radius += 2**level * self.kernel_reach(part)
-        return radius
+        parts = [self.stem, *self.stages]
+        down = sum(2**level * self.kernel_reach(part) for level, part in enumerate(parts))
+        return int(2**self.halvings - 1 + down + self.decoder_radius())
+
+    def decoder_radius(self) -> int:
+        """How many pixels away from a pixel what the decoder reads decides on the output."""
+        parts = zip(self.levels, self.joins, strict=True)
+        up = sum(2**level * self.kernel_reach(part) for level, part in parts)
+        return int(2 ** (self.halvings + 1) - 2 + up)
 
 
 class _Residual(nn.Module):

@@ -21,9 +21,9 @@ from hnets.metrics.suppression import ridge_normals, suppress
 from hnets.models import EdgeNetwork, list_models, load
 from hnets.predict import EDGE_MODEL, EDGE_MODELS, SCALES
 from hnets.predict.image_input import Floats, ImageLike, Images, rgb
-from hnets.predict.orientation import OrientationReader
+from hnets.predict.orientation import REACH, OrientationReader
 from hnets.predict.rendering import edges_image, orientation_image, overlay_image
-from hnets.predict.tiles import View, at_once, predict_tiled, split
+from hnets.predict.tiles import Cut, View, at_once, predict_tiled, split
 
 _FRINGE = 8
 """Pixels around a tile that suppression depends on: a map fades within 5 pixels of its border,
@@ -82,9 +82,10 @@ class EdgeDetector:
         device: torch.device | str = "cpu",
     ) -> None:
         network, place = edge_network(weights), usable(device)
-        self.model = cast(EdgeNetwork, freeze(network)).to(place)
-        self._network = Replayed(self.model)
-        self._view = View(self.model.receptive_radius(), self.model.halvings, place)
+        self.model = model = cast(EdgeNetwork, freeze(network)).to(place)
+        self._network = Replayed(lambda x, cut: _strength(model, x, cut)[0])
+        margins = model.receptive_radius(), model.decoder_radius() + REACH
+        self._view = View(*margins, model.halvings, place)
 
     @overload
     def __call__(self, image: Images, scales: Sequence[float] = ...) -> list[Floats]: ...
@@ -162,13 +163,11 @@ class EdgeDetector:
     @cached_property
     def _oriented_network(self) -> Replayed:
         """Strengths, and the two parts of what orientations are read from."""
-        orientation = OrientationReader(self.model)
+        model, orientation = self.model, OrientationReader(self.model)
 
-        def network(x: Tensor) -> Tensor:
-            maps = self.model.forward_features(x)
-            logits = self.model.forward_head(maps, x.shape[2], x.shape[3])
-            strength = self.model.probability(logits[:, -1:])
-            return torch.cat([strength, orientation(maps, x.shape[2], x.shape[3])], dim=1)
+        def network(x: Tensor, cut: Cut) -> Tensor:
+            strength, features = _strength(model, x, cut)
+            return torch.cat([strength, orientation(features, *strength.shape[2:])], dim=1)
 
         return Replayed(network)
 
@@ -178,7 +177,7 @@ class EdgeDetector:
 
     def _predict(
         self,
-        network: Callable[[Tensor], Tensor],
+        network: Callable[[Tensor, Cut], Tensor],
         finish: Callable[[Tensor], Tensor],
         batch: Batch,
         scales: Sequence[float],
@@ -263,7 +262,7 @@ def suppress_edges(
     lines = np.array(strength, dtype=np.float32)
     if min(height, width) < 2:  # nothing lies across
         return lines
-    for rows, columns in split(height, width):
+    for rows, columns in split(height, width, _FRINGE):
         top, left = max(0, rows.start - _FRINGE), max(0, columns.start - _FRINGE)
         window = np.s_[top : rows.stop + _FRINGE, left : columns.stop + _FRINGE]
         normal: NDArray[np.floating] = (
@@ -286,6 +285,14 @@ def draw_edges(kind: str, image: NDArray[Any], strength: Floats, angle: Floats) 
     if kind == "orientation":
         return orientation_image(strength, angle)
     return edges_image(suppress_edges(strength) if kind == "thin" else strength)
+
+
+def _strength(model: EdgeNetwork, x: Tensor, cut: Cut) -> tuple[Tensor, list[Tensor]]:
+    """How sure a network is in what a cut leaves of an image, and the features that say so."""
+    features = model.forward_features(x, cut)
+    height, width = x.shape[2] - sum(cut[2:]), x.shape[3] - sum(cut[:2])
+    logits = model.forward_head(features, height, width)
+    return model.probability(logits[:, -1:]), features
 
 
 def _angles(maps: Tensor) -> Tensor:

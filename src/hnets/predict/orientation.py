@@ -39,6 +39,8 @@ _NEAR = 1.5
 """How far from the edge pixels count in the fit."""
 _BORDER = 2
 """Pixels next to the border of an image, whose fields see beyond it and are ignored."""
+REACH = 3 * round(SMOOTHING) + _BORDER
+"""How many pixels away from a pixel fields decide on its z, at most."""
 _RIDGE, _FIELDS_RIDGE = 1e-3, 0.1
 """The penalty on the squares of M, relative to the mean square of what they weigh, and that on the
 weights of fields, which would otherwise cancel one another: photographs are not drawn."""

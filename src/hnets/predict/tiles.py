@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import pairwise, product
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -22,13 +22,16 @@ from torch import Tensor
 from hnets.functional.pyramid import margin_to_halve
 
 AT_ONCE = 2**21
-"""Pixels that a network is given at once."""
+"""Pixels of images that a GPU is given at once."""
+TILE = 3 * 2**20
+"""Pixels of one image that a network is given at once: the more, the less tiles overlap."""
 
 
 class View(NamedTuple):
     """What a network needs to see for its output at a tile."""
 
     margin: int  # pixels beyond the tile
+    inner: int  # those of them that its decoder needs
     halvings: int  # how often it halves the resolution
     device: torch.device
 
@@ -38,8 +41,12 @@ class View(NamedTuple):
         return int(2**self.halvings)
 
 
+Cut: TypeAlias = tuple[int, int, int, int]
+"""Pixels of a window that no output is wanted of: at the left, right, top and bottom."""
+
+
 def predict_tiled(
-    network: Callable[[Tensor], Tensor],
+    network: Callable[[Tensor, Cut], Tensor],
     finish: Callable[[Tensor], Tensor],
     images: NDArray[Any],
     scales: Sequence[float],
@@ -47,14 +54,14 @@ def predict_tiled(
 ) -> NDArray[np.float32]:
     """The network's output for images of one size, as a mean over scales.
 
-    The network takes ``(n, 3, h, w)`` to ``(n, maps, h, w)``, and ``finish`` the means
-    ``(maps, n, h, w)`` to the maps that are wanted, pixel by pixel. The images
+    The network takes ``(n, 3, h, w)`` to maps ``(n, maps, ...)`` of what a `Cut` leaves of it, and
+    ``finish`` the means ``(maps, n, h, w)`` to those that are wanted, pixel by pixel. The images
     ``(n, height, width, 3)`` are as `rgb` gives them, and the output is ``(maps, n, height,
     width)``. `at_once` says how many images are no more than a tile.
     """
     count, height, width = images.shape[:3]
     output: NDArray[np.float32] | None = None
-    for rows, columns in split(height, width, view.margin + view.step, max(1, *scales)):
+    for rows, columns in split(height, width, view.margin, max(1, *scales), view.step):
         outputs = (_at_scale(network, images, rows, columns, scale, view) for scale in scales)
         total = sum(outputs, start=torch.zeros((), device=view.device))
         part: NDArray[np.float32] = finish((total / len(scales)).transpose(0, 1)).cpu().numpy()
@@ -79,27 +86,41 @@ def at_once(height: int, width: int, scales: Sequence[float], device: torch.devi
 
 
 def split(
-    height: int, width: int, margin: int = 0, scale: float = 1.0
+    height: int, width: int, margin: int = 0, scale: float = 1.0, step: int = 0
 ) -> Iterator[tuple[range, range]]:
-    """Rows and columns of tiles: one, or as many as keep each with its margins in `AT_ONCE`."""
-    if height * width * scale**2 <= AT_ONCE:
+    """Rows and columns of tiles: one, or those that share the least and fit in `TILE`.
+
+    A tile has a margin where it has a neighbour, and is up to ``step`` pixels longer at either end.
+    """
+    if height * width * scale**2 <= TILE:
         yield range(height), range(width)
         return
-    side = max(1, int((math.isqrt(AT_ONCE) - 2 * margin) / scale))
-    for rows in _parts(height, side):
-        for columns in _parts(width, side):
-            yield rows, columns
+
+    def longest(length: int, count: int) -> float:
+        return -(-length // count) * scale + min(2, count - 1) * margin + 2 * step
+
+    def total(length: int, count: int) -> float:
+        return length * scale + (count - 1) * 2 * margin
+
+    grids = list[tuple[float, int, int]]()
+    columns = 1
+    for rows in range(height, 0, -1):  # with fewer rows there are no fewer columns
+        while columns <= width and longest(height, rows) * longest(width, columns) > TILE:
+            columns += 1
+        if columns <= width:
+            grids.append((total(height, rows) * total(width, columns), rows, columns))
+    _, *counts = min(grids, default=(0.0, height, width))
+    yield from product(_parts(height, counts[0]), _parts(width, counts[1]))
 
 
-def _parts(length: int, largest: int) -> list[range]:
+def _parts(length: int, count: int) -> list[range]:
     """A length in parts that are nearly equal."""
-    count = -(-length // largest)
     ends = [length * k // count for k in range(count + 1)]
     return [range(a, b) for a, b in pairwise(ends)]
 
 
 def _at_scale(
-    network: Callable[[Tensor], Tensor],
+    network: Callable[[Tensor, Cut], Tensor],
     images: NDArray[Any],
     rows: range,
     columns: range,
@@ -116,7 +137,7 @@ def _at_scale(
     x = x.float() / 255 if part.dtype == np.uint8 else x
     x = _resampled(x, down.resize, across.resize)
     x = tf.pad(x, (*across.pad, *down.pad), mode="replicate")
-    maps = network(x)[:, :, down.output, across.output]
+    maps = network(x, (*across.cut, *down.cut))[:, :, down.output, across.output]
     return _resampled(maps, down.back, across.back)
 
 
@@ -126,7 +147,8 @@ class _Window(NamedTuple):
     read: range  # pixels of the image
     resize: Tensor | None  # their weights in the resized pixels, (resized, read); None at scale 1
     pad: tuple[int, int]  # how often the first and the last resized pixel are repeated
-    output: slice  # which of the padded pixels the tile needs
+    cut: tuple[int, int]  # how many of the padded pixels the network may leave out at either end
+    output: slice  # which of the others the tile needs
     back: Tensor | None  # their weights in the tile, (tile, output); None at scale 1
 
 
@@ -135,18 +157,25 @@ def _window(tile: range, length: int, scale: float, view: View) -> _Window:
     ratio, same = size / length, size == length
     needed = tile if same else _around(tile, ratio, size)
     pad = margin_to_halve(size, view.halvings)
-    start = max(0, (needed.start + pad - view.margin) // view.step * view.step)
-    stop = -(-(needed.stop + pad + view.margin) // view.step) * view.step + size % 2
-    start, stop = start - pad, min(stop, size + 2 * pad) - pad
+    start, stop = _on_grid(needed, view.margin, size, pad, view.step)
+    first, last = _on_grid(needed, view.inner, size, pad, view.step)
     inside = range(max(0, start), min(size, stop))
     read = inside if same else _around(inside, 1 / ratio, length)
     return _Window(
         read,
         None if same else _weights(inside, read, 1 / ratio, view.device),
         (inside.start - start, stop - inside.stop),
-        slice(needed.start - start, needed.stop - start),
+        (first - start, stop - last),
+        slice(needed.start - first, needed.stop - first),
         None if same else _weights(tile, needed, ratio, view.device),
     )
+
+
+def _on_grid(pixels: range, margin: int, size: int, pad: int, step: int) -> tuple[int, int]:
+    """The ends of some pixels and a margin, on the grid that a padded image is halved on."""
+    start = max(0, (pixels.start + pad - margin) // step * step)
+    stop = -(-(pixels.stop + pad + margin) // step) * step + size % 2
+    return start - pad, min(stop, size + 2 * pad) - pad
 
 
 def _around(pixels: range, ratio: float, length: int) -> range:

@@ -19,7 +19,7 @@ _SHARE = 1 << 20
 def is_large(x: Tensor, kernel: Tensor) -> bool:
     """Whether a map of ``(batch, channels, height, width)`` is worth more than one band."""
     values = x.numel() + x.numel() // x.shape[1] * len(kernel)
-    return values > 2 * _SHARE * torch.get_num_threads() and x.is_contiguous()
+    return values > 2 * _SHARE * torch.get_num_threads() and x.stride(3) == 1
 
 
 def in_bands(

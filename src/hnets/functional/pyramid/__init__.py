@@ -8,6 +8,8 @@ from an even one and of 16k + 1 from an odd one, with the same margin at either 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -92,6 +94,20 @@ def crop(x: Tensor, height: int, width: int) -> Tensor:
         rows, columns = (torch.arange(side, device=x.device) for side in (height, width))
         return x.index_select(2, rows + top).index_select(3, columns + left)
     return x[:, :, top : top + height, left : left + width]
+
+
+def trim(x: Tensor, cut: Sequence[int], times: int) -> Tensor:
+    """Maps that were halved, without what pixels at the left, right, top and bottom became.
+
+    ``cut`` says how many, in multiples of ``2**times``, or is empty for none.
+
+    >>> trim(torch.zeros(1, 1, 9, 9), (0, 8, 4, 0), 2).shape
+    torch.Size([1, 1, 8, 7])
+    """
+    if not any(cut):
+        return x
+    left, right, top, bottom = (side >> times for side in cut)
+    return x[:, :, top : x.shape[2] - bottom, left : x.shape[3] - right]
 
 
 def halve2d(x: Tensor) -> Tensor:
