@@ -6,13 +6,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from commands import Command
+from hnets import create_model
 from hnets.errors import InputError
 from hnets.train import Recipe, Run, Team, joined, prepare, train
+from hnets.train.distributed import synchronise
 from hnets.train.recipe import to_toml
 from processes import run_two
 
@@ -132,6 +135,47 @@ def test_two_processes_have_the_gradients_of_one_streamed_or_not(
     for rank in range(2):
         for one, together in zip(alone, torch.load(tmp_path / f"{rank}.pt"), strict=True):
             torch.testing.assert_close(together, one, rtol=1e-4, atol=1e-6)
+
+
+NORMED: dict[str, dict[str, Any]] = {
+    "hresnet10": {},
+    "resnet18": {"widths": [4, 4, 4, 4]},
+    "hunet": {"width": 1},
+}
+"""Networks with batch norms of torch, of one and two dimensions, with and without weights."""
+
+
+def synchronised_gradients(name: str, team: Team) -> dict[str, torch.Tensor]:
+    """Gradients and statistics of a network that sees its share of seven images."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = create_model(name, in_chans=1, **NORMED[name]).double()
+    images = torch.rand(7, 1, 32, 32, dtype=torch.float64)
+    model = synchronise(model, team).train()
+    output = model(images[team.share(7)])
+    output.square().sum().backward()
+    gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    team.add(gradients.values())
+    model.eval()
+    state = {f"state {key}": value for key, value in model.state_dict().items()}
+    return {**gradients, **state, "eval": model(images[:1]).detach()}
+
+
+def synchronised_member(rank: int, port: int, folder: Path) -> None:
+    """One of two processes."""
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    with joined("cpu") as team:
+        torch.save([synchronised_gradients(name, team) for name in NORMED], folder / f"{rank}.pt")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_batch_norms_of_torch_see_the_batches_of_all_processes_on_cpu_too(tmp_path: Path) -> None:
+    run_two(synchronised_member, tmp_path)
+    alone = [synchronised_gradients(name, TEAM) for name in NORMED]
+    for rank in range(2):
+        for one, together in zip(alone, torch.load(tmp_path / f"{rank}.pt"), strict=True):
+            torch.testing.assert_close(together, one, rtol=1e-6, atol=1e-9)
 
 
 MORTAL = """

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed, nn
@@ -16,6 +16,7 @@ from torch import Tensor, distributed, nn
 from hnets import nn as hnn
 from hnets.devices import usable
 from hnets.errors import InputError, reason
+from hnets.functional._batch_norm import fold_batch_norm, follow, moments
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,42 @@ def synchronise(model: nn.Module, team: Team) -> nn.Module:
     for module in model.modules():
         if isinstance(module, hnn.HBatchNorm2d | hnn.AngularNorm2d):
             module.sync = True
-    if team.device.type == "cuda":  # torch has no such thing on CPU
-        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    if team.device.type == "cuda":
+        return nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    for name, module in list(model.named_modules()):
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            model.set_submodule(name, _SyncBatchNorm(module))
     return model
+
+
+class _SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
+    """A batch norm of torch over the batches of all processes, on CPU: torch has it for GPUs only.
+
+    Parameters, statistics and their names are those of the module that it replaces.
+    """
+
+    def __init__(self, plain: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
+        super().__init__(plain.num_features, plain.eps, plain.momentum, plain.affine)
+        self.weight, self.bias = plain.weight, plain.bias
+        self.running_mean, self.running_var = plain.running_mean, plain.running_var
+        self.num_batches_tracked = plain.num_batches_tracked
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Any number of dimensions will do."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise ``(batch, channels, ...)``."""
+        if not self.training:
+            return super().forward(input)
+        running = self.get_buffer("running_mean"), self.get_buffer("running_var")
+        self.get_buffer("num_batches_tracked").add_(1)
+        over, world = (0, *range(2, input.dim())), distributed.group.WORLD
+        values, count = input.double(), input.numel() // input.shape[1]
+        sums = values.sum(over), values.square().sum(over)
+        mean, var, total = moments(*sums, count, cast(distributed.ProcessGroup, world))
+        follow(*running, mean, var, total, self.momentum or 0.0)
+        one = self.weight if self.affine else mean.new_ones(())
+        zero = self.bias if self.affine else mean.new_zeros(())
+        folded = fold_batch_norm(mean, var, one, zero, self.eps)
+        scale, shift = (each.view(-1, *[1] * (input.dim() - 2)) for each in folded)
+        return (values * scale + shift).to(input.dtype)

@@ -83,7 +83,8 @@ class Learner:
             self._changes.copy_(changes)
         self._rates.copy_(torch.tensor(rates) * self.recipe.optimiser.rate)
         self._index.zero_()
-        torch.manual_seed(int(torch.randint(2**31, (), generator=generator)))  # for dropout
+        drawn = int(torch.randint(2**31, (), generator=generator))
+        torch.manual_seed(drawn + self.team.rank)  # for dropout: each process drops others
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream())
 
