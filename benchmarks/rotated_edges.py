@@ -6,12 +6,16 @@ Photographs of BSDS500's test set are rotated about their centre (bicubically), 
 before and after. What is compared is a disc that no border comes near. The difference is relative
 to the edges themselves (root of the ratio of squares). Rotating the edges interpolates them too,
 which any network pays for: the first row is that cost alone, the edges rotated there and back.
+Last, left and right of the photograph are exchanged.
 """
 
 import argparse
 import math
 import statistics
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,6 +28,12 @@ from hnets.predict.edge_detector import edge_network
 SIDE = 320
 MARGIN = 64
 """Pixels that are left out next to the border of the disc, where the rotated image ends."""
+Move: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def mirrored(maps: Tensor) -> Tensor:
+    """Left and right exchanged."""
+    return maps.flip(3)
 
 
 def disc(side: int, radius: float) -> Tensor:
@@ -50,26 +60,31 @@ def main() -> None:
     inside = disc(SIDE, SIDE / 2 - MARGIN)
     networks = {Path(name).stem: freeze(edge_network(name)) for name in options.weights}
     first = next(iter(networks))
-    differences: dict[str, dict[float, list[float]]] = {}
+    differences: dict[str, dict[str, list[float]]] = {}
     chosen = photos(options.split)
     for photo in chosen[:: max(1, len(chosen) // options.photos)][: options.photos]:
         image = torch.from_numpy(photo.image()).permute(2, 0, 1)[None].float() / 255
         top, left = ((side - SIDE) // 2 for side in image.shape[2:])
         image = image[:, :, top : top + SIDE, left : left + SIDE]
         before = {name: network(image) for name, network in networks.items()}
-        for angle in options.angles:
-            theta = math.radians(angle)
-            rotated = rotate_pixels(image, theta).clamp(0, 1)
-            back = rotate_pixels(rotate_pixels(before[first], theta), -theta)
-            cost = difference(back, before[first], inside)
-            differences.setdefault("interpolation", {}).setdefault(angle, []).append(cost)
+        moves: dict[str, tuple[Move, Move]] = {
+            f"{angle:g}": (
+                partial(rotate_pixels, theta=math.radians(angle)),
+                partial(rotate_pixels, theta=-math.radians(angle)),
+            )
+            for angle in options.angles
+        }
+        moves["mirror"] = (mirrored, mirrored)
+        for move, (forth, back) in moves.items():
+            cost = difference(back(forth(before[first])), before[first], inside)
+            differences.setdefault("interpolation", {}).setdefault(move, []).append(cost)
+            moved = forth(image).clamp(0, 1)
             for name, network in networks.items():
-                expected = rotate_pixels(before[name], theta)
-                wrong = difference(network(rotated), expected, inside)
-                differences.setdefault(name, {}).setdefault(angle, []).append(wrong)
-    print(f"{'degrees':>14}", *(f"{angle:7g}" for angle in options.angles))
-    for name, by_angle in differences.items():
-        print(f"{name:>14}", *(f"{statistics.median(v):7.3f}" for v in by_angle.values()))
+                wrong = difference(network(moved), forth(before[name]), inside)
+                differences.setdefault(name, {}).setdefault(move, []).append(wrong)
+    print(f"{'degrees':>14}", *(f"{move:>7}" for move in moves))
+    for name, by_move in differences.items():
+        print(f"{name:>14}", *(f"{statistics.median(v):7.3f}" for v in by_move.values()))
 
 
 if __name__ == "__main__":

@@ -108,6 +108,7 @@ def test_images_may_be_small(size: tuple[int, int]) -> None:
     ("values", "message"),
     [
         (np.zeros(9, np.uint8), r"array of shape \(height, width\), .*, got \(9,\)"),
+        (None, r"a path, a Pillow image or an array .*, got a NoneType$"),
         (np.zeros((3, 40, 52), np.uint8), r"got \(3, 40, 52\); put the colours last with numpy"),
         (np.zeros((40, 52, 2), np.uint8), r"got \(40, 52, 2\)$"),
         (np.zeros((1, 2, 3, 4, 3), np.uint8), r"got \(1, 2, 3, 4, 3\)$"),
@@ -300,4 +301,6 @@ def test_images_come_in_and_go_out(tmp_path: Path) -> None:
         assert detector().draw(pixels, kind).mode == "RGB"
     with pytest.raises(InputError, match="there is no kind 'thick' of edges; did you mean 'thin'"):
         detector().draw(pixels, "thick")
+    with pytest.raises(InputError, match="there is no kind None of edges; choose from edges, "):
+        detector().draw(pixels, None)  # type: ignore[arg-type] # what a caller may pass
     EdgeDetector(models.hed_low()).draw(pixels)

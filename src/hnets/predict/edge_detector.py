@@ -152,7 +152,7 @@ class EdgeDetector:
             scales: as above.
         """
         if kind not in DRAWN:
-            raise InputError(f"there is no kind {kind!r} of edges{suggest(kind, DRAWN)}")
+            raise InputError(f"there is no kind {kind!r} of edges{suggest(str(kind), DRAWN)}")
         pixels = rgb(image)
         if kind == "orientation":
             strength, angle = self.oriented(pixels, scales)

@@ -42,9 +42,10 @@ def rgb(image: ImageLike, name: str = "the image") -> NDArray[Any]:
     if channels not in (1, 3, 4):
         colours_first = values.ndim == 3 and values.shape[0] in (1, 3, 4)
         advice = "; put the colours last with numpy.moveaxis(image, 0, -1)"
+        got = values.shape if values.ndim else f"a {type(image).__name__}"
         raise ImageError(
             f"{name} should be a path, a Pillow image or an array of shape {_SHAPES}, got "
-            f"{values.shape}{advice if colours_first else ''}"
+            f"{got}{advice if colours_first else ''}"
         )
     if not values.size:
         raise ImageError(f"{name} should have pixels, got an array of shape {values.shape}")

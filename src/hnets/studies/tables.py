@@ -361,7 +361,8 @@ def results_page() -> str:
         EDGES.page(edges).markdown(),
         f"![ODS against parameters and against CPU time]({FRONT})",
         "*Drawn by `hnets reproduce edges`.* Detectors trained from scratch: above and to the left "
-        "is better.",
+        "is better. [What was tried](benchmarks.md#what-was-tried-for-edges) on the way, and where "
+        "it falls short of what was wanted, is on the page of benchmarks.",
         "## How the numbers were made",
         _provenance({**digits, **past}, DIGITS[0]),
         _provenance({r["name"]: r for _, r in _centred_rows()}, DIGITS[1]),
