@@ -278,7 +278,7 @@ def test_lines_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [name for name in suppression.VARIANTS if name != "none"]
     cases = [(lines, name) for lines in (angle, None) for name in names]
     whole = [suppress_edges(strength, *case) for case in cases]
-    monkeypatch.setattr(tiles, "TILE", 40**2)
+    monkeypatch.setattr(tiles, "AT_ONCE", 40**2)
     assert len(list(tiles.split(130, 97, margin=8))) > 12
     for case, expected in zip(cases, whole, strict=True):
         np.testing.assert_array_equal(suppress_edges(strength, *case), expected)

@@ -22,9 +22,7 @@ from torch import Tensor
 from hnets.functional.pyramid import margin_to_halve
 
 AT_ONCE = 2**21
-"""Pixels of images that a GPU is given at once."""
-TILE = 3 * 2**20
-"""Pixels of one image that a network is given at once: the more, the less tiles overlap."""
+"""Pixels that a network is given at once."""
 
 
 class View(NamedTuple):
@@ -88,11 +86,11 @@ def at_once(height: int, width: int, scales: Sequence[float], device: torch.devi
 def split(
     height: int, width: int, margin: int = 0, scale: float = 1.0, step: int = 0
 ) -> Iterator[tuple[range, range]]:
-    """Rows and columns of tiles: one, or those that share the least and fit in `TILE`.
+    """Rows and columns of tiles: one, or those that share the least and fit in `AT_ONCE`.
 
     A tile has a margin where it has a neighbour, and is up to ``step`` pixels longer at either end.
     """
-    if height * width * scale**2 <= TILE:
+    if height * width * scale**2 <= AT_ONCE:
         yield range(height), range(width)
         return
 
@@ -105,7 +103,7 @@ def split(
     grids = list[tuple[float, int, int]]()
     columns = 1
     for rows in range(height, 0, -1):  # with fewer rows there are no fewer columns
-        while columns <= width and longest(height, rows) * longest(width, columns) > TILE:
+        while columns <= width and longest(height, rows) * longest(width, columns) > AT_ONCE:
             columns += 1
         if columns <= width:
             grids.append((total(height, rows) * total(width, columns), rows, columns))
