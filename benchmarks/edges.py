@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
-from timing import Precision, Step, interleaved
+from timing import Precision, Step, interleaved, placed
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, conv2d, interpolate
 from torch.nn.utils.fusion import fuse_conv_bn_eval
@@ -83,7 +83,7 @@ def main() -> None:
     shape = (args.batch, 3, HEIGHT, WIDTH)
     images = torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(args.device)
     steps = {
-        name: _inference(Precision(net, args.bf16).to(args.device), images)
+        name: _inference(placed(Precision(net, args.bf16), args.device), images)
         for name, net in networks.items()
     }
     times = interleaved(steps, args.rounds, args.min_time, args.device)

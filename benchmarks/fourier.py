@@ -8,43 +8,14 @@ its angular norm and nonlinearity, and the same pooling and head. Both are timed
 """
 
 import argparse
+import copy
 
 import torch
+from peers import plainly
 from timing import Precision, allow_tf32, graphed, interleaved, training_step
-from torch import Tensor, nn
 
 import hnets
 from hnets.models._hnet_fourier import SIZES
-
-
-class PlainPeer(nn.Module):
-    """The same multiplications with nothing harmonic about them."""
-
-    def __init__(self, size: str) -> None:
-        super().__init__()
-        chosen, before, layers = SIZES[size], 1, list[nn.Module]()
-        for number, (kernel, fields) in enumerate(
-            zip(chosen.kernels, chosen.fields, strict=True), start=1
-        ):
-            channels = fields * (1 + 2 * chosen.orders)
-            conv = nn.Conv2d(before, channels, kernel, padding="same", bias=False)
-            layers += [conv, nn.BatchNorm2d(channels), nn.ReLU()]
-            if number in (2, 4):
-                layers.append(nn.AvgPool2d(2))
-            before = channels
-        self.layers = nn.Sequential(*layers)
-        self.head = nn.Sequential(
-            nn.Linear(before, chosen.head), nn.BatchNorm1d(chosen.head), nn.ReLU(),
-            nn.Linear(chosen.head, 10),
-        )  # fmt: skip
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            if x.device.type == "cuda":
-                x = x.contiguous(memory_format=torch.channels_last)
-            x = layer(x)
-        logits: Tensor = self.head(x.amax((2, 3)))
-        return logits
 
 
 def main() -> None:
@@ -58,19 +29,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="interleaved rounds")
     args = parser.parse_args()
     torch.backends.cudnn.benchmark = True
-    make = {
-        "plain": lambda: PlainPeer(args.size).to(memory_format=torch.channels_last),
-        "hnets": lambda: hnets.create_model(f"hnet_fourier_{args.size}"),
-    }
-    plain, ours = (hnets.cost(build(), (1, 28, 28)).multiplications for build in make.values())
+    net = hnets.create_model(f"hnet_fourier_{args.size}")
+    nets = {"plain": plainly(net), "hnets": net}
+    plain, ours = (hnets.cost(one, (1, 28, 28)).multiplications for one in nets.values())
     print(f"multiplications: plain {plain:,}, hnets {ours:,}")
     for precision in ("float32",) if args.device == "cpu" else ("bf16", "tf32"):
         allow_tf32(precision != "float32")
-        step = training_step if args.device == "cpu" else graphed
+        cuda = args.device == "cuda"
         steps = {
-            name: step(Precision(build(), precision == "bf16"), args.batch, args.device)
-            for name, build in make.items()
+            name: training_step(
+                Precision(copy.deepcopy(one), precision == "bf16"), args.batch, args.device, cuda
+            )
+            for name, one in nets.items()
         }
+        if cuda:
+            steps = {name: graphed(step) for name, step in steps.items()}
         times = interleaved(steps, args.rounds, 0.3, args.device)
         print(f"\nTraining step of {args.size}, batch {args.batch}, {precision}")
         print(times.table(to="plain"), flush=True)

@@ -1,10 +1,12 @@
 """The H-Net of 33,347 parameters against a plain CNN of equal multiplications, and escnn.
 
-Light blocks too, against plain depthwise blocks of equal multiplications.
+Light blocks too, against plain depthwise blocks of equal multiplications, and other networks of
+`hnets.models`, against the same networks of plain layers.
 
     python benchmarks/layers.py                     # CPU: training, inference, memory
     python benchmarks/layers.py --device cuda       # also compiled and as a CUDA graph, tf32, bf16
     python benchmarks/layers.py --only "light block"    # tables with this in their title
+    python benchmarks/layers.py --only hresnet18        # or hnet_fourier_small, hunet, hedge_small
     OMP_NUM_THREADS=1 python benchmarks/layers.py --cpu-time    # where others use the machine too
 
 Everything in one table is timed in turn in one run. Ratios in a table are to the plain CNN, eager;
@@ -29,6 +31,7 @@ from peers import (
     plain_frozen,
     plain_light,
     plain_light_frozen,
+    plainly,
 )
 from timing import (
     Precision,
@@ -39,6 +42,7 @@ from timing import (
     inference,
     interleaved,
     peak_memory,
+    placed,
     served,
     training_step,
 )
@@ -50,6 +54,13 @@ TRAINING = (46, 256)
 INFERENCE = (1, 16, 256)
 BLOCKS = ((1, 8, 160, 240), (1, 32, 48, 48), (32, 16, 28, 28))
 """Batch, fields per order, height and width of the light blocks, which have orders 0 to 2."""
+NETWORKS = {
+    "hnet_fourier_small": (32, 1, 28, 28),
+    "hresnet18": (8, 3, 96, 96),
+    "hunet": (1, 3, 96, 96),
+    "hedge_small": (1, 3, 160, 240),
+}
+"""Networks of `hnets.models`, and the images that they are timed with."""
 Make = Callable[[], nn.Module]
 Rows = Callable[[], dict[str, Step]]
 
@@ -80,7 +91,8 @@ def main() -> None:
     for precision in ("float32",) if args.device == "cpu" else ("tf32", "bf16"):
         allow_tf32(precision != "float32")
         arguments = (args.device, precision == "bf16", args.compile)
-        for name, rows in chain(_tables(*arguments), _block_tables(*arguments)):
+        tables = (_tables, _block_tables, _network_tables)
+        for name, rows in chain(*(some(*arguments) for some in tables)):
             title = f"{name}, {precision}"
             if args.only not in title:
                 continue
@@ -152,30 +164,58 @@ def _block_tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str
             "plain": (batch, plain.body[0].in_channels, height, width),
             "hnets": (batch, streams.channels, height, width),
         }
-        nets = {"plain": plain, "hnets": light}
         title = f"light block, {fields} fields, {batch}×{height}×{width}"
-        rows: dict[str, Step] = {}
-        for name, net in nets.items():
-            forms = {name: Precision(net, bf16)}
-            if device == "cuda" and compiled:
-                forms[f"{name}, compiled"] = torch.compile(forms[name], mode="reduce-overhead")
-            for form, module in forms.items():
-                rows[form] = _block_step(module, shapes[name], device)
-            if device == "cuda":
-                rows[f"{name}, CUDA graph"] = graphed(rows[name])
-        yield f"Training, {title}", rows.copy
+        nets = {"plain": plain, "hnets": light}
+        rows = partial(_forms, device=device, bf16=bf16, compiled=compiled)
+        yield f"Training, {title}", partial(rows, nets, shapes, True)
         frozen = {"plain": plain_light_frozen(plain), "hnets, frozen": hnets.freeze(light)}
-        rows = {}
-        for name, net in frozen.items():
-            shape = shapes[name.split(",")[0]]
-            rows[name] = _block_inference(Precision(net, bf16), shape, device)
-            if device == "cuda":
-                rows[f"{name}, CUDA graph"] = graphed(rows[name])
-        yield f"Inference, {title}", rows.copy
+        yield f"Inference, {title}", partial(rows, frozen, shapes, False)
 
 
-def _block_step(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
-    net = net.to(device).train()
+def _network_tables(device: str, bf16: bool, compiled: bool) -> Iterator[tuple[str, Rows]]:
+    """Networks of `hnets.models` beside themselves with plain layers, which keep their norms."""
+
+    def rows(name: str, shape: tuple[int, ...], train: bool) -> dict[str, Step]:
+        net = hnets.create_model(name)
+        plain = plainly(net)
+        ours, theirs = (hnets.cost(one, shape[1:]).multiplications for one in (net, plain))
+        print(f"\n{name}: multiplications {ours:,}, of the plain network {theirs:,}")
+        nets = {
+            "plain": plain,
+            **({"hnets": net} if train else {"hnets, frozen": hnets.freeze(net)}),
+        }
+        return _forms(nets, dict.fromkeys(("plain", "hnets"), shape), train, *arguments)
+
+    arguments = (device, bf16, compiled)
+    for name, (batch, channels, height, width) in NETWORKS.items():
+        title, shape = f"{name}, {batch}×{height}×{width}", (batch, channels, height, width)
+        yield f"Training, {title}", partial(rows, name, shape, True)
+        yield f"Inference, {title}", partial(rows, name, shape, False)
+
+
+def _forms(
+    nets: dict[str, nn.Module],
+    shapes: dict[str, tuple[int, ...]],
+    train: bool,
+    device: str,
+    bf16: bool,
+    compiled: bool,
+) -> dict[str, Step]:
+    """Forward, in training and backward, of networks: as they are, compiled and as CUDA graphs."""
+    rows: dict[str, Step] = {}
+    for name, net in nets.items():
+        shape, step = shapes[name.split(",")[0]], _both_ways if train else _forward
+        rows[name] = step(Precision(net, bf16), shape, device)
+        if device == "cuda":
+            rows[f"{name}, CUDA graph"] = graphed(rows[name])
+            if compiled:
+                faster = torch.compile(Precision(net, bf16), mode="reduce-overhead")
+                rows[f"{name}, compiled"] = step(faster, shape, device)
+    return rows
+
+
+def _both_ways(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
+    net = placed(net, device).train()
     x = torch.randn(shape, device=device, requires_grad=True)
 
     def step() -> None:
@@ -186,8 +226,8 @@ def _block_step(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
     return step
 
 
-def _block_inference(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
-    net, x = net.to(device).eval(), torch.randn(shape, device=device)
+def _forward(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
+    net, x = placed(net, device).eval(), torch.randn(shape, device=device)
 
     def infer() -> torch.Tensor:
         with torch.inference_mode():

@@ -4,6 +4,7 @@
 |---|---|
 | `plain_cnn()` | ordinary convolutions, the same real channels and so the same multiplications |
 | `plain_light(cost, kernel)` | a plain depthwise block: depthwise, BatchNorm, ReLU, 1×1, residual |
+| `plainly(net)` | a network of hnets with a plain convolution, batch norm and ReLU for its layers |
 | `plain_frozen(net)` | the same for inference: batch norm folded into the convolutions |
 | `escnn_hnet()` | the same equivariant network written with escnn, where that is installed |
 | `escnn_frozen(net)` | the same for inference, in the fastest form that escnn allows |
@@ -24,6 +25,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from hnets import nn as hnn
+
+NONLINEAR = (hnn.FourierAct, hnn.PolyAct, hnn.HBatchNorm2d, hnn.AngularNorm2d, hnn.ModReLU)
 # Complex channels a layer at each of the orders 0 and 1; the real channels are four times as many.
 WIDTHS = (8, 8, 16, 16, 35, 35, 10)
 CLASSES = WIDTHS[-1]
@@ -105,6 +109,23 @@ def plain_light_frozen(net: PlainLight) -> PlainLight:
     net = copy.deepcopy(net).eval()
     net.body = _folded(net.body.children())
     return net
+
+
+def plainly(net: nn.Module) -> nn.Module:
+    """A copy with as many real channels everywhere, and plain layers in place of harmonic ones.
+
+    Dense layers multiply as often as before, 1×1 layers more often: they join all channels.
+    """
+    if isinstance(net, hnn.HConv2d):
+        channels = net.in_streams.channels, net.out_streams.channels
+        sizes = net.kernel_size, net.stride, net.padding, net.dilation
+        return nn.Conv2d(*channels, *sizes, net.filters.spec.groups, False, net.padding_mode)
+    if isinstance(net, NONLINEAR):
+        return nn.Sequential(nn.BatchNorm2d(net.in_streams.channels), nn.ReLU(inplace=True))
+    plain = copy.deepcopy(net)
+    for name, part in net.named_children():
+        setattr(plain, name, plainly(part))
+    return plain
 
 
 def plain_frozen(net: Classifier) -> Classifier:
