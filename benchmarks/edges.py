@@ -7,8 +7,9 @@
 The plain network has the H-DSN's five stages, with as many real channels and so the same
 multiplications, ReLU, and batch norm folded into the convolutions. It is timed in two forms: as one
 would write it with torch's own mean pooling, resizing and 1×1 convolutions, and on hnets' pyramid
-and side outputs, where only the stages differ. All are timed alternately in one run; ratios are to
-the first form. Above 1 is slower.
+and side outputs, where only the stages differ. Beside our detectors stand the same networks of
+plain layers, with their norms. All are timed alternately in one run; ratios are to the first form.
+Above 1 is slower.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
+from peers import plainly
 from timing import Precision, Step, interleaved, placed
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, conv2d, interpolate
@@ -77,8 +79,10 @@ def main() -> None:
         "H-DSN, frozen": hnets.freeze(hnets.models.hdsn()),
         "HED, half width": _folded(hnets.models.hed()),
         "HED, low": _folded(hnets.models.hed_low()),
-        **{name: hnets.freeze(hnets.create_model(name)) for name in HEDGES},
     }
+    for name in HEDGES:
+        networks[name] = hnets.freeze(hnets.create_model(name))
+        networks[f"{name}, plain layers"] = plainly(hnets.create_model(name)).eval()
     print(f"torch {torch.__version__}, {args.device}, {torch.get_num_threads()} CPU threads")
     shape = (args.batch, 3, HEIGHT, WIDTH)
     images = torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(args.device)
@@ -95,8 +99,10 @@ def main() -> None:
         ratio = times.ratios(to=other)["H-DSN, frozen"]
         print(f"H-DSN against {other}: {ratio.median:.3f} ({ratio.lower:.2f}-{ratio.upper:.2f})")
     for name in HEDGES:
-        ratio = times.ratios(to="H-DSN, frozen")[name]
-        print(f"{name} against the H-DSN: {ratio.median:.2f} ({ratio.lower:.2f}-{ratio.upper:.2f})")
+        for other in ("H-DSN, frozen", f"{name}, plain layers"):
+            ratio = times.ratios(to=other)[name]
+            spread = f"{ratio.median:.2f} ({ratio.lower:.2f}-{ratio.upper:.2f})"
+            print(f"{name} against {other}: {spread}")
     reached = times.ratios(to="plain")["H-DSN, frozen"].median
     print(f"target {TARGET}: {'met' if reached <= TARGET else 'missed'}")
     if args.json:
