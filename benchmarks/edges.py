@@ -85,7 +85,7 @@ def main() -> None:
         networks[f"{name}, plain layers"] = plainly(hnets.create_model(name)).eval()
     print(f"torch {torch.__version__}, {args.device}, {torch.get_num_threads()} CPU threads")
     shape = (args.batch, 3, HEIGHT, WIDTH)
-    images = torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(args.device)
+    images = placed(torch.rand(shape, generator=torch.Generator().manual_seed(0)), args.device)
     steps = {
         name: _inference(placed(Precision(net, args.bf16), args.device), images)
         for name, net in networks.items()

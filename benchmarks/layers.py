@@ -216,7 +216,7 @@ def _forms(
 
 def _both_ways(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
     net = placed(net, device).train()
-    x = torch.randn(shape, device=device, requires_grad=True)
+    x = placed(torch.randn(shape), device).requires_grad_()
 
     def step() -> None:
         net(x).square().mean().backward()
@@ -227,7 +227,7 @@ def _both_ways(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
 
 
 def _forward(net: nn.Module, shape: tuple[int, ...], device: str) -> Step:
-    net, x = placed(net, device).eval(), torch.randn(shape, device=device)
+    net, x = placed(net, device).eval(), placed(torch.randn(shape), device)
 
     def infer() -> torch.Tensor:
         with torch.inference_mode():

@@ -298,13 +298,14 @@ class Precision(nn.Module):
         return logits.float()
 
 
-def placed(net: nn.Module, device: str | torch.device) -> nn.Module:
-    """A network on a device; on a GPU in channels_last, for which cuDNN has its fastest kernels.
+def placed(values: Any, device: str | torch.device) -> Any:
+    """A network or maps on a device; on a GPU in channels_last, for which cuDNN is fastest.
 
     Layers of hnets bring themselves into it there, so plain ones would be slow for their layout.
     """
     last = torch.device(device).type == "cuda"
-    return net.to(device, memory_format=torch.channels_last if last else torch.preserve_format)
+    layout = torch.channels_last if last else torch.contiguous_format
+    return values.to(device, memory_format=layout)
 
 
 def allow_tf32(allowed: bool) -> None:
