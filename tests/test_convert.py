@@ -226,3 +226,16 @@ def test_what_cannot_be_converted_is_one_line_that_names_it(model: nn.Module, me
 def test_images_of_other_channels_are_refused() -> None:
     with pytest.raises(InputError, match=r"takes no input of shape \(1, 32, 32\)"):
         hnets.convert(vgg(), input_shape=(1, 32, 32))
+
+
+@pytest.mark.parametrize("shape", [64, (64, 64), (3, 0, 32), "3x64"])
+def test_shapes_that_are_not_those_of_an_image_are_refused(shape: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match=r"^input_shape is "):
+        hnets.convert(vgg(), input_shape=shape)
+
+
+def test_the_plain_resnet_of_the_package_is_converted() -> None:
+    plain = hnets.create_model("resnet18", widths=[8, 8, 16, 16], num_classes=3)
+    report = hnets.convert(plain).report
+    assert [each.name for each in report.replacements][:2] == ["conv1", "bn1"]
+    assert report.replacements[-1].before == "Linear 16 → 3"

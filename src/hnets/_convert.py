@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import fx, nn
 
@@ -102,6 +102,10 @@ def convert(
         if first is None:
             raise ConversionError(f"a {type(model).__name__} without a Conv2d is not a CNN")
         input_shape = (first.in_channels, _SIDE, _SIDE)
+    sides: Any = input_shape
+    if not isinstance(sides, tuple | list) or len(sides) != 3:
+        raise InputError(f"input_shape is (channels, height, width), got {input_shape!r}")
+    channels, height, width = (whole(each, "input_shape") for each in sides)
     try:
         graph = fx.Tracer().trace(model)
     except Exception as error:  # whatever the network's own code raises on a proxy
@@ -109,8 +113,7 @@ def convert(
             f"{type(model).__name__} cannot be traced by torch.fx ({reason(error)}); give a "
             "network whose forward does not depend on the values of tensors"
         ) from None
-    channels, height, width = input_shape
-    size = (height, width)
+    input_shape, size = (channels, height, width), (height, width)
     walk = partial(Walk, model, graph, orders, mirror, channels)
     widths = {m.out_channels: m.out_channels for m in model.modules() if isinstance(m, nn.Conv2d)}
     walk(widths, size)  # raises what cannot be converted

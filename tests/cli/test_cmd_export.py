@@ -109,7 +109,10 @@ def test_help(hnets_command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("hnet_minst x.onnx", "no model is called 'hnet_minst'; did you mean 'hnet_mnist'?"),
+        (
+            "hnet_minst x.onnx",
+            "no model is called 'hnet_minst', nor is there such a file; did you",
+        ),
         ("hnet_mnist x.onxx", "expected a file that ends in .onnx or .pt2, got 'x.onxx'"),
         ("hnet_mnist onnx", "expected a file that ends in .onnx or .pt2, got 'onnx'"),
         ("hnet_mnist folder.onnx", "expected a file that ends in .onnx or .pt2, got"),

@@ -10,6 +10,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 import torch
+from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of its HTTP client
 from torch import nn
 
 import hnets
@@ -91,6 +92,23 @@ def test_what_the_hub_does_not_give_is_one_line(tmp_path: Path, source: str) -> 
     with pytest.raises(InputError, match=f"the Hub could not be asked for '{source}': ") as caught:
         hnets.from_pretrained(source, local_files_only=True, cache_dir=tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_hub_out_of_reach_is_one_line(
+    network: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(self: Any, *arguments: Any, **options: Any) -> None:
+        raise HTTPError("Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.hub_mixin.HfApi.create_repo", unreachable)
+    with pytest.raises(InputError, match="the Hub could not be asked for 'me/leaves': Name or"):
+        hnets.push_to_hub(network, "me/leaves")
+
+
+def test_a_folder_that_does_not_exist_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
+    for source in (tmp_path / "nowhere", "./nowhere"):
+        with pytest.raises(InputError, match=r"^there is no folder .*nowhere; hnets.save_pre"):
+            hnets.from_pretrained(source)
 
 
 def test_networks_of_someone_else_are_refused(tmp_path: Path) -> None:

@@ -173,6 +173,8 @@ def test_unknown_names_get_advice(name: str, advice: str) -> None:
     assert advice in str(caught.value)
     with pytest.raises(InputError, match="no model is called None; choose from hdsn"):
         hnets.create_model(None)
+    with pytest.raises(InputError, match=r"filter is a pattern such as .*, got True"):
+        hnets.list_models(True)
 
 
 def test_unknown_options_get_advice() -> None:

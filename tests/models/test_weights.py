@@ -201,7 +201,10 @@ def test_what_is_wrong_with_a_file_is_one_line_that_names_it(
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("hnet_minst", "^no model is called 'hnet_minst'; did you mean 'hnet_mnist'"),
+        (
+            "hnet_minst",
+            "^no model is called 'hnet_minst', nor is there such a file; did you mean",
+        ),
         ("p4cnn", "^there are no trained weights for p4cnn; models that have some: hdsn, hed_low,"),
         ("hnet_mnist.tag", r"^there are no trained weights for hnet_mnist\.tag; models that have"),
         ("no/where", "^there is no file or folder no/where; hnets train writes a model.safet"),

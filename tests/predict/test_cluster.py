@@ -435,6 +435,21 @@ def test_a_cluster_without_room_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
         assert "\n" not in str(caught.value)
 
 
+def test_a_cluster_that_is_gone_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ray remembers the address of a cluster that was killed."""
+    nobody = f"127.0.0.1:{free_port()}"
+    monkeypatch.setattr("ray._private.utils.read_ray_address", lambda: nobody)
+    with caplog.at_level("WARNING"):
+        assert cluster._reached(None) == "local"
+    assert caplog.messages == [f"the Ray cluster at {nobody} is gone: this machine works alone"]
+    with pytest.raises(ConnectionRefusedError):
+        cluster._reached("auto")
+    monkeypatch.setattr("ray._private.utils.read_ray_address", lambda: None)
+    assert (cluster._reached(None), cluster._reached("auto")) == (None, "auto")
+
+
 def test_what_is_wrong_is_one_line(
     hnets_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

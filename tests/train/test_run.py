@@ -43,7 +43,10 @@ Recipes = Callable[..., Recipe]
         ({"data.test": "tset"}, "there is no split 'tset'"),
         ({"data.limit": 10**6}, "data.limit: expected at most the 46 images of .*, got 1000000"),
         ({"data.hold_out": [46, 99]}, r"hold_out: expected a part of the 46 images.*\[46, 99\]"),
-        ({"data.share": 0.1}, "training.batch: expected at most the 4 images of .*, got 23"),
+        (
+            {"data.share": 0.1},
+            "training.batch: .* the 4 images of .*, got 23; lower it with --set",
+        ),
         ({"data.fold": 3}, "mirabest has folds 0 to 9, and others have none; got fold=3"),
         ({"training.batch": 47}, "training.batch: expected at most the 46 images of .*, got 47"),
         ({"training.batch": 10**30}, "training.batch: expected at most the 46 images"),
@@ -301,7 +304,10 @@ def test_weights_to_begin_with_are_checked_on_resume(
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("hnet_mnits", "no model is called 'hnet_mnits'; did you mean 'hnet_mnist'"),
+        (
+            "hnet_mnits",
+            "no model is called 'hnet_mnits', nor is there such a file; did you mean",
+        ),
         ("nowhere/run", "there is no file or folder nowhere/run"),
         ("mine.toml", "mine.toml is not a safetensors file"),
         ("hnet_mnist", "does not fit this Z2CNN: .*; it holds hnet_mnist with in_chans=1, num_"),

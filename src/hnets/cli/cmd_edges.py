@@ -268,7 +268,7 @@ def _by_ray(
 def _summary(
     what: str, written: int, failed: int, skipped: int, target: str, seconds: float
 ) -> None:
-    rate = f"{(written + failed) / seconds:.3g} images/s, " if written + failed else ""
+    rate = f"{written / seconds:.3g} images/s, " if written else ""
     typer.echo(
         f"wrote {what} for {written} images in {target}: {rate}{failed} failed, {skipped} skipped"
     )

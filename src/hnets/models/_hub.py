@@ -65,8 +65,10 @@ def from_pretrained(source: str | os.PathLike[str], **options: Any) -> nn.Module
         options: those of `huggingface_hub.ModelHubMixin.from_pretrained`, such as ``revision``,
             ``token`` or ``cache_dir``.
     """
-    if Path(source).is_dir():
+    if Path(source).expanduser().is_dir():
         return load(source)
+    if str(source).startswith((".", "/", "~")):  # no name of a repository does
+        raise InputError(f"there is no folder {source}; hnets.save_pretrained writes one")
     return _reached(_mixin().from_pretrained, str(source), **options).model
 
 
@@ -77,11 +79,14 @@ def _described(model: nn.Module) -> dict[str, Any]:
 
 def _reached(call: Any, repo_id: str, **options: Any) -> Any:
     """What a call to the Hub gives; what is wrong with it is one line."""
+    from huggingface_hub import errors
+
+    http: Any = errors  # which has the error of its HTTP client, a package that has changed
     try:
         return call(repo_id, **options)
     except InputError:
         raise
-    except (OSError, ValueError) as error:  # no network, no such repository, no permission
+    except (OSError, ValueError, http.HTTPError) as error:  # no network, repository or permission
         raise InputError(f"the Hub could not be asked for {repo_id!r}: {reason(error)}") from None
 
 

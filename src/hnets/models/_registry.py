@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -42,15 +43,22 @@ def register(name: str, build: Callable[P, M]) -> Callable[P, M]:
     return make
 
 
-def list_models(pretrained: bool = False) -> list[str]:
+def list_models(filter: str = "", pretrained: bool = False) -> list[str]:
     """Names for `create_model`: all models, or all weights that come with the package.
+
+    A filter, such as ``"hresnet*"``, keeps the names that it matches.
 
     >>> list_models()[:3]
     ['hdsn', 'hed', 'hed_low']
+    >>> list_models("hresnet18*")
+    ['hresnet18', 'hresnet18_light', 'hresnet18_wide']
     >>> list_models(pretrained=True)[:2]
     ['hdsn', 'hed_low']
     """
-    return shipped() if flag(pretrained, "pretrained") else sorted(_MODELS)
+    if not isinstance(filter, str):
+        raise InputError(f'filter is a pattern such as "hresnet*", got {filter!r}')
+    names = shipped() if flag(pretrained, "pretrained") else sorted(_MODELS)
+    return fnmatch.filter(names, filter or "*")
 
 
 def backbones() -> list[str]:
@@ -133,7 +141,9 @@ def weights_of(source: str | os.PathLike[str]) -> Weights:
     if source not in shipped() and not bare:
         return read(find(source))
     if (base := path.name.partition(".")[0]) not in _MODELS:
-        raise InputError(f"no model is called {path.name!r}{suggest(base, _MODELS)}")
+        raise InputError(
+            f"no model is called {path.name!r}, nor is there such a file{suggest(base, _MODELS)}"
+        )
     return read_shipped(path.name)
 
 

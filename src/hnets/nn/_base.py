@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from hnets.streams import Stream, Streams, StreamsLike, expect_image
 
@@ -174,8 +174,10 @@ def floating(dtype: torch.dtype | None) -> None:
         )
 
 
-def image(x: Tensor, who: str) -> None:
+def image(x: Tensor | fx.Proxy, who: str) -> None:
     """Raise unless ``x`` is ``(batch, channels, height, width)`` in floating point."""
+    if isinstance(x, fx.Proxy):  # any image, when `hnets.convert` reads a network
+        return
     expect_image(x, who)
     if not x.is_floating_point():
         raise TypeError(f"{who} expects a floating-point input, got {x.dtype}")
@@ -183,7 +185,8 @@ def image(x: Tensor, who: str) -> None:
 
 def gpu_order(x: Tensor) -> Tensor:
     """On a GPU in channels_last, for which cuDNN has its fastest kernels; elsewhere as it is."""
-    return x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x
+    # Of a proxy of torch.fx, by which `hnets.convert` reads a network, it is neither.
+    return x.contiguous(memory_format=torch.channels_last) if x.is_cuda is True else x
 
 
 def highest_order(streams: StreamsLike, who: str) -> int:

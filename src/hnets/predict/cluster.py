@@ -34,6 +34,8 @@ from hnets.predict.storage import Place
 if TYPE_CHECKING:
     from torch import nn
 
+log = logging.getLogger(__name__)
+
 REPORT = "_report.csv"
 """The file beside the output that lists the images that failed, and why."""
 PATIENCE = 120.0
@@ -240,8 +242,7 @@ def _connected(address: str | None) -> Iterator[None]:
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     address = address or os.environ.get("RAY_ADDRESS")
     try:
-        if address and (match := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address)):
-            socket.create_connection((match[1].strip("[]"), int(match[2])), timeout=10).close()
+        address = _reached(address)
         with stderr_discarded():  # where Ray says that it heeds the level of its logs
             ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (OSError, RuntimeError, ValueError) as error:
@@ -253,6 +254,26 @@ def _connected(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _reached(address: str | None) -> str | None:
+    """The address of a cluster, if somebody listens there; Ray itself would wait for ever.
+
+    Of a cluster that was killed Ray remembers the address. Unless that was asked for with "auto",
+    a new one of this machine takes its place.
+    """
+    from ray._private.utils import read_ray_address
+
+    place = read_ray_address() if address in (None, "auto") else address
+    try:
+        if place and (match := re.fullmatch(r"(?:ray://)?(.+):(\d+)", place)):
+            socket.create_connection((match[1].strip("[]"), int(match[2])), timeout=10).close()
+    except OSError:
+        if address is not None:
+            raise
+        log.warning("the Ray cluster at %s is gone: this machine works alone", place)
+        return "local"
+    return address
 
 
 def _crew(device: str | None, workers: int | None) -> _Crew:

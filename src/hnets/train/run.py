@@ -350,7 +350,11 @@ def prepare(
         run.data, run.tasks, run.teachers = first.data, first.tasks, first.teachers
         task, batch = run.tasks[recipe.data.train], recipe.training.batch
         most = f"at most the {len(task)} images of {recipe.data.name} {recipe.data.train}"
-        expect(batch <= len(task), "training.batch", most, batch)
+        if batch > len(task):
+            raise InputError(
+                f"training.batch: expected {most}, got {batch}; lower it with "
+                f"--set training.batch={len(task)}"
+            )
         if first is run and recipe.teachers.weight:
             _check_teachers(recipe, task)
         model = build(recipe, run.seed, task)
