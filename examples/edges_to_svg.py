@@ -2,8 +2,8 @@
 
     python examples/edges_to_svg.py photo.jpg photo.svg
 
-The network finds the edges and, in its phases, which way they run; after non-maximum suppression
-across that, they are lines of one pixel, which are followed, simplified and written as SVG paths.
+The network finds the edges. After non-maximum suppression across them they are lines of one pixel,
+which are followed, simplified and written as SVG paths.
 """
 
 from __future__ import annotations
