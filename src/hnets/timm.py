@@ -22,7 +22,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "timm":
         raise
-    raise MissingExtra("hnets.timm", "timm", "timm") from None
+    raise MissingExtra("backbones in timm", "timm", "timm") from None
 
 default_cfgs = generate_default_cfgs(  # timm finds them here by this name
     {

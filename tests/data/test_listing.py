@@ -90,6 +90,14 @@ def test_images_keep_their_proportions(tmp_path: Path) -> None:
     assert image[16, 16] - image[16, 2] > 90
 
 
+def test_one_image_comes_as_it_does_in_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "photos/train"
+    make_images(folder, {"blue": 1, "red": 1})
+    images = data.load(tmp_path / "photos", "train", size=16, channels=3).images
+    one = data.fit(data.read_image(folder / "blue/000.png"), 16, 3)
+    assert torch.equal(torch.from_numpy(one) / 255, images[0])
+
+
 def test_files_that_are_not_images_are_left_out_with_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -86,6 +86,7 @@ def test_a_run_learns_and_its_rows_say_so(tmp_path: Path, tiny: Recipes) -> None
     assert result["recipe"] == recipe.to_dict()
     assert result["parameters"] == sum(p.numel() for p in trained[0].model.parameters())
     assert result["data"]["train"]["images"] == 46
+    assert result["classes"] == list(runs[0].data["train"].classes)
     assert re.fullmatch("[0-9a-f]{64}", result["data"]["test"]["sha256"])
     assert re.fullmatch(r"unknown|[0-9a-f]{40}\+?", result["commit"])
     assert result["versions"]["torch"] == torch.__version__

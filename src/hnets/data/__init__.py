@@ -34,7 +34,8 @@ from hnets.data.dataset import (
     from_arrays,
     stratified,
 )
-from hnets.data.listing import list_images
+from hnets.data.image_file import read_image
+from hnets.data.listing import fit, list_images
 from hnets.data.mirabest import load_galaxies
 from hnets.data.plankton import load_plankton
 from hnets.data.retina import FOLDERS, load_vessels
@@ -47,7 +48,9 @@ __all__ = [
     "SegmentationSet",
     "Streamed",
     "available",
+    "fit",
     "load",
+    "read_image",
     "stratified",
     "stream",
 ]

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 import hnets
+from hnets.data import Dataset, Streamed
 from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.models import save
@@ -88,7 +89,7 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
         splits = seeds[0]["errors"]
         return {split: summarise([one["errors"][split][kind] for one in seeds]) for split in splits}
 
-    content = {
+    content: dict[str, Any] = {
         "name": run.name,
         "recipe": run.recipe.to_dict(),
         "from": run.start._asdict() if run.start is not None else None,
@@ -104,6 +105,9 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
     }
     if all(isinstance(task, Classification) for task in run.tasks.values()):
         content["log_loss"] = summary("loss")
+    learned = run.data[run.recipe.data.train]
+    if isinstance(learned, Dataset | Streamed):
+        content["classes"] = list(learned.classes)
     if all(isinstance(task, Segmentation) for task in run.tasks.values()):
         content |= {"auc": summary("auc"), "f1": summary("f1")}
     if team.leads and out is not None:
