@@ -42,6 +42,16 @@ def test_weights_of_the_package_as_onnx(hnets_command: Command) -> None:
     assert relative(output, hnets.load("z2cnn")(x)) < 1e-5
 
 
+def test_edge_detectors_by_their_short_names(
+    hnets_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hnets.export, "onnx", lambda net, path, _: hnets.save(net, path))
+    monkeypatch.setattr(hnets.export, "compare", lambda *_: 0.0)
+    assert hnets_command("export", "tiny", "x.onnx", "--size", "32x48").code == 0
+    Path("x.onnx").rename("x.safetensors")
+    assert hnets.load("x.safetensors").config.name == "hedge_tiny"
+
+
 def test_a_run_with_its_own_images_and_options(
     hnets_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import hnets
 from hnets.cli.command_line import app, make_folder, sides
 from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
+from hnets.predict import EDGE_MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,7 @@ def export(
             f"expected a file that ends in {' or '.join(SUFFIXES)}, got {str(file)!r}",
             param_hint="FILE",
         )
-    net = hnets.load(model)
+    net = hnets.load(EDGE_MODELS.get(model, model))
     defaults = EDGES if isinstance(net, hnets.models.EdgeNetwork) else OTHERS
     shape, outputs = _tried(net, [size] if size else defaults)
     make_folder(file.parent, "FILE")
