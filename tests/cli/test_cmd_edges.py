@@ -271,6 +271,8 @@ def test_a_job_that_was_stopped_goes_on(command: Command) -> None:
     assert re.fullmatch(summary, done.out), done.out
     assert old.read_bytes() == b""
     assert lost.is_file()
+    done = command("in", "--thin", "--skip-existing")
+    assert done.out == "wrote 0 files for 0 images in edges-out: 1 failed, 3 skipped\n"
     Path("in/x/cut.png").unlink()
     done = command("in", "--thin", "--skip-existing")
     assert (done.code, done.err) == (0, "")
