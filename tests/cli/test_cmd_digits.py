@@ -64,7 +64,8 @@ def test_a_network_is_taken_by_name_if_it_reads_digits(command: Command) -> None
     for name, message in {
         "hdsn": f"expected a network that reads digits, such as {DEFAULT}, got hdsn",
         "p4cnn": "there are no trained weights for p4cnn",
-        "hnet_mnis": "no model is called 'hnet_mnis'; did you mean 'hnet_mnist'?",
+        "hnet_mnis": "no model is called 'hnet_mnis', nor is there such a file; did you mean "
+        "'hnet_mnist'?",
     }.items():
         done = command("seven.png", "--model", name)
         assert (done.code, done.err.count("\n")) == (2, 1)

@@ -152,7 +152,10 @@ def test_users_modules_side_by_side(hnets_command: Command, folder: Path, where:
     ("arguments", "message"),
     [
         ("", "Missing argument .*; see hnets inspect equivariance --help"),
-        ("hnet_minst", "no model is called 'hnet_minst'; did you mean 'hnet_mnist"),
+        (
+            "hnet_minst",
+            "no model is called 'hnet_minst', nor is there such a file; did you mean 'hnet_mnist",
+        ),
         ("hnet_mnist --size 8", "expected a whole number from 16 to 256, got '8'"),
         ("z2cnn --size 16", r"z2cnn does not take an input of shape \(1, 1, 16, 16\)"),
         ("hnet_mnist --in-streams 3y", "cannot read streams"),

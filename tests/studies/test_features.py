@@ -119,7 +119,10 @@ def test_commands(hnets_command: Command, images: Path) -> None:
         ("features three.png --layer 0", "expected a whole number from 1 to 999, got '0'"),
         ("features three.png --stream 2", r"\(0 and 1\), got 2"),
         ("features three.png --model z2cnn", "expected a network with harmonic convolutions"),
-        ("features three.png --model nope", "no model is called 'nope'; .* hdsn"),
+        (
+            "features three.png --model nope",
+            "no model is called 'nope', nor is there such a file; .* hdsn",
+        ),
         ("features three.png --out a.jpg", "expected a file that ends in .png, .svg, .pdf"),
         ("flow missing.png", "there is no file missing.png"),
         ("flow three.png --model hnet_mnist", "expected a network of colour images such as hdsn"),
