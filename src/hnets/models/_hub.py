@@ -81,12 +81,12 @@ def _reached(call: Any, repo_id: str, **options: Any) -> Any:
     """What a call to the Hub gives; what is wrong with it is one line."""
     from huggingface_hub import errors
 
-    http: Any = errors  # which has the error of its HTTP client, a package that has changed
+    http_error = vars(errors)["HTTPError"]  # of its HTTP client, which is not always the same
     try:
         return call(repo_id, **options)
     except InputError:
         raise
-    except (OSError, ValueError, http.HTTPError) as error:  # no network, repository or permission
+    except (OSError, ValueError, http_error) as error:  # no network, repository or permission
         raise InputError(f"the Hub could not be asked for {repo_id!r}: {reason(error)}") from None
 
 

@@ -59,7 +59,7 @@ class SegmentationNetwork(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, x: Tensor) -> list[Tensor]:
-        """The maps of each level, the finest first."""
+        """What the decoder reads of each level, the finest first; it may write over it."""
 
     @abstractmethod
     def read(self, maps: Tensor) -> Tensor:
@@ -159,7 +159,7 @@ class HUNet(SegmentationNetwork):
         self.magnitude = hnn.Magnitude(streams[0])
 
     def encode(self, x: Tensor) -> list[Tensor]:
-        """The maps of each level, the finest first."""
+        """As in `SegmentationNetwork`."""
         maps = self.encoder(x)[-self._levels :]
         parts = zip(cast(Iterable[DecoderLevel], self.joins), self.acts, maps, strict=True)
         return [join.lateral(act(each)) for join, act, each in parts]
@@ -205,7 +205,7 @@ class UNet(SegmentationNetwork):
         )
 
     def encode(self, x: Tensor) -> list[Tensor]:
-        """The maps of each level, the finest first."""
+        """As in `SegmentationNetwork`."""
         encoded = [self.stages[0](x)]
         for stage in list(self.stages)[1:]:
             encoded.append(stage(F.halve_max2d(encoded[-1])))

@@ -182,12 +182,12 @@ def commit() -> str:
 
     def git(*arguments: str) -> str:
         # Without a lock, which a kill in this moment would leave in the repository.
-        command = ["git", "--no-optional-locks", "-C", str(Path(__file__).parent), *arguments]
+        command = ["git", "--no-optional-locks", "-C", str(Path(hnets.__file__).parent), *arguments]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", __file__)
+        git("ls-files", "--error-unmatch", hnets.__file__)
         changed = git("status", "--porcelain", "--untracked-files=no", ".")
         return git("rev-parse", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
