@@ -1,9 +1,10 @@
-"""Convolution with an assembled kernel."""
+"""Assembly of kernels, and convolution with them."""
 
 import pytest
 import torch
 
 from hnets import functional as F
+from hnets.functional import assembly
 from hnets.functional.assembly import cpu
 from hnets.nn import HConv2d
 
@@ -40,3 +41,49 @@ def test_gradients_take_no_bands(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = torch.randn(4, 3, 3, 3, requires_grad=True)
     F.hconv2d(torch.randn(1, 3, 9, 9), kernel, padding=(1, 1)).sum().backward()
     assert kernel.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("streams", "size", "options"),
+    [
+        (("3x0r", "2x0 + 2x1"), 5, {}),
+        (("3x0 + 3x1", "2x0 + 2x1 + 2x-2"), 5, {"phase": "ring"}),
+        (("3x0r + 3x1 + 3x2", "4x0r + 4x1 + 4x2"), 5, {"mirror": True, "rings": "gaussian"}),
+        (("3x0r + 3x1 + 3x2", "4x0r + 4x1"), 3, {"phase": "free", "conjugate": True}),
+        (("3x0r + 3x1 + 3x2", "4x0r + 4x1 + 4x2"), 1, {"mirror": True}),
+        (("4x0r + 4x1", "4x0r + 4x1"), 3, {"groups": 2}),
+    ],
+)
+def test_a_kernel_assembled_part_by_part_is_that_of_the_reference(
+    streams: tuple[str, str], size: int, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filters = HConv2d(*streams, size, dtype=torch.float64, **options).filters
+    values = list(filters.parameters())
+    expected = filters()
+    grad = torch.randn_like(expected)
+    wanted = torch.autograd.grad(expected, values, grad)
+    monkeypatch.setattr(assembly, "_LARGE", 0)
+    kernel = filters()
+    assert "Assemble" in type(kernel.grad_fn).__name__
+    torch.testing.assert_close(kernel, expected, rtol=1e-12, atol=1e-12)
+    got = torch.autograd.grad(kernel, values, grad)
+    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradgradcheck(lambda *_: filters(), values, fast_mode=True)
+
+
+def test_autocast_rounds_no_gradient_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "_LARGE", 0)
+    filters = HConv2d("3x0 + 3x1", "2x0 + 2x1", 5).filters
+    values, kernel = list(filters.parameters()), filters()
+    wanted = torch.autograd.grad(kernel, values, torch.ones_like(kernel), retain_graph=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = torch.autograd.grad(kernel, values, torch.ones_like(kernel))
+    assert all(map(torch.equal, got, wanted))
+
+
+def test_large_kernels_are_assembled_part_by_part() -> None:
+    wide, narrow = (HConv2d(f"{n}x0r + {n}x1", f"{n}x0r + {n}x1", 5) for n in (64, 8))
+    assert "Assemble" in type(wide.filters().grad_fn).__name__
+    assert "Assemble" not in type(narrow.filters().grad_fn).__name__
+    exported = torch.export.export(wide.eval(), (torch.randn(1, 192, 9, 9),))
+    assert torch.isfinite(exported.module()(torch.randn(1, 192, 9, 9))).all()

@@ -20,7 +20,6 @@ from hnets.functional import _batch_norm
 
 _TRITON = find_spec("triton") is not None
 _PLAIN = (Tensor, nn.Parameter)
-"""Types that are their memory; others, such as FakeTensor and DTensor, may have none or a part."""
 Layout = TypeVarTuple("Layout")
 
 tracing = torch.compiler.is_compiling
@@ -85,9 +84,14 @@ def differentiated() -> bool:
 
 def needs_reference(x: Tensor) -> bool:
     """Whether a map has no other form here than the reference."""
-    if transformed() or x.numel() == 0 or x.dim() != 4 or type(x) not in _PLAIN:
+    if transformed() or x.numel() == 0 or x.dim() != 4 or not is_plain(x):
         return True
     return x.device.type != "cpu" and not has_triton(x)
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether a tensor is its memory: a FakeTensor has none, a DTensor only a part."""
+    return type(x) in _PLAIN
 
 
 def has_triton(x: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -13,10 +14,15 @@ from hnets.functional._dispatch import (
     differentiated,
     exporting,
     has_triton,
+    is_plain,
     needs_reference,
     tracing,
+    transformed,
 )
 from hnets.functional.assembly import compiled, cpu, reference
+
+_LARGE = 3 << 18
+"""Values of a kernel from which the CPU form is faster than the reference, by measurement."""
 
 
 def harmonic_kernel(
@@ -33,7 +39,7 @@ def harmonic_kernel(
     the paper's R(r)·exp(i(mφ+β)), and one real convolution with the kernel computes
     Y_p = Σ_n W_{p−n} ⋆ F_n for all p at once.
     """
-    if not radial.is_cuda or not _fits_triton(radial, assembly):
+    if not _is_fast(radial, assembly, shape, kernel_size):
         return reference.assemble(radial, phase, spread, assembly, shape, kernel_size)
     if phase is None:
         phase = radial.new_empty(*radial.shape[:2], 0)
@@ -42,6 +48,16 @@ def harmonic_kernel(
         kernel: Tensor = compiled.assemble(*tensors, list(shape), kernel_size)
         return kernel
     return Assemble.apply(*tensors, (shape, kernel_size), reference.assemble)
+
+
+def _is_fast(
+    radial: Tensor, assembly: Tensor, shape: tuple[int, int, int, int], kernel_size: int
+) -> bool:
+    """Whether there is a faster form than the reference: on CPU for large kernels only."""
+    if radial.is_cuda:
+        return _fits_triton(radial, assembly)
+    large = math.prod(shape) * kernel_size**2 >= _LARGE
+    return large and radial.device.type == "cpu" and is_plain(radial) and not transformed()
 
 
 def _fits_triton(radial: Tensor, assembly: Tensor) -> bool:
