@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         save,
         save_pretrained,
     )
-    from hnets.predict import DigitClassifier, EdgeDetector
+    from hnets.predict import DigitClassifier, EdgeDetector, ImageClassifier, Segmenter
     from hnets.streams import Stream, Streams
 
 __version__ = "0.1.0"
@@ -37,6 +37,8 @@ __all__ = [
     "Cost",
     "DigitClassifier",
     "EdgeDetector",
+    "ImageClassifier",
+    "Segmenter",
     "Stream",
     "Streams",
     "convert",
@@ -76,7 +78,7 @@ _MODULES = {
         "save",
         "save_pretrained",
     ),
-    "predict": ("DigitClassifier", "EdgeDetector"),
+    "predict": ("DigitClassifier", "EdgeDetector", "ImageClassifier", "Segmenter"),
     "streams": ("Stream", "Streams"),
 }
 

@@ -36,6 +36,11 @@ def usable(name: torch.device | str) -> torch.device:
     return device
 
 
+def preferred() -> str:
+    """The device that is used if none is named: a GPU if there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def memory(device: torch.device) -> int:
     """Bytes that are free on a GPU; for the CPU, those that this machine or container has."""
     if device.type == "cuda":

@@ -29,8 +29,8 @@ app = typer.Typer(
 # The base of all errors about arguments: click's own class, or typer's, by typer's version.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 _COMMANDS = (
-    "bench_edges", "digits", "edges", "export", "inspect", "models", "reproduce", "search", "start",
-    "train",
+    "bench_edges", "digits", "edges", "export", "inspect", "models", "predict", "reproduce",
+    "search", "start", "train",
 )  # fmt: skip
 _LARGEST = 4096
 Device = Annotated[

@@ -36,6 +36,7 @@ from hnets.data.dataset import (
 )
 from hnets.data.image_file import read_image
 from hnets.data.listing import fit, list_images
+from hnets.data.masks import has_masks, load_masks
 from hnets.data.mirabest import load_galaxies
 from hnets.data.plankton import load_plankton
 from hnets.data.retina import FOLDERS, load_vessels
@@ -49,6 +50,7 @@ __all__ = [
     "Streamed",
     "available",
     "fit",
+    "is_streamable",
     "load",
     "read_image",
     "stratified",
@@ -97,8 +99,10 @@ def load(
     Instead of a name, give the path of a folder with one sub-folder of images per class (within
     ``train``, ``val`` and ``test`` to choose the splits yourself). Its images become ``size`` ×
     ``size``, by default 28, grey or with three ``channels``. Files that are not images are left
-    out, with one warning. ``plankton`` and ``mirabest`` have a ``size`` too, and ``mirabest`` has
-    ten folds, 0 to 9: the tenth of that number is its ``test``, and the next its ``val``.
+    out, with one warning. A folder with ``images`` and ``masks``, as `hnets.data.masks` says, is a
+    `SegmentationSet`, by default of 256 × 256 in colour. ``plankton`` and ``mirabest`` have a
+    ``size`` too, and ``mirabest`` has ten folds, 0 to 9: the tenth of that number is its ``test``,
+    and the next its ``val``.
 
     >>> load("digits", "val")
     Dataset('digits', 'val': 297 images of 1×28×28, 10 classes)
@@ -107,6 +111,10 @@ def load(
     if fold and (name != _MIRABEST or not 0 <= fold < 10):
         raise InputError(f"{_MIRABEST} has folds 0 to 9, and others have none; got fold={fold}")
     if name not in available():
+        if not is_streamable(name):
+            form = {"size": 256 if size is None else _check_size(size)}
+            form["channels"] = 3 if channels is None else _check_channels(channels)
+            return load_masks(Path(name).expanduser(), split, **form)
         return stream(name, split, size=size, channels=channels).read()
     sized, retina = name in (_PLANKTON, _MIRABEST), name in FOLDERS
     fixed = (28, 1) if name in _DIGITS else (None, 1) if sized else (None, None)
@@ -152,12 +160,28 @@ def stream(
         raise InputError(
             f"there is no data set or folder {name!r}{suggest(str(name), available())}"
         )
-    if channels not in (1, 3):
-        raise InputError(f"images have 1 channel (grey) or 3 (colour), got channels={channels}")
+    _check_channels(channels)
     _check_size(size)
+    if not is_streamable(name):
+        raise InputError(f"the images of {folder} have masks and are held in memory")
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; give one with a sub-folder for each class")
     return Streamed.of(list_images(folder, split.split("+")), split, size, channels)
+
+
+def is_streamable(name: str | os.PathLike[str]) -> bool:
+    """Whether images can stay in their files: those of classes in a folder, not those with masks.
+
+    >>> is_streamable("mnist")
+    False
+    """
+    return name not in available() and not has_masks(Path(name).expanduser())
+
+
+def _check_channels(channels: int) -> int:
+    if channels not in (1, 3):
+        raise InputError(f"images have 1 channel (grey) or 3 (colour), got channels={channels}")
+    return channels
 
 
 def _check_size(size: int) -> int:

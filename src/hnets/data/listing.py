@@ -12,10 +12,10 @@ import io
 import os
 import tarfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ _LONGEST = 20  # bytes of a number
 _SEED = 0
 _FEWEST = 3  # images per class: one for each split
 _SPLITS = ("train", "val", "test")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _list_folder(folder: Path, parts: list[str]) -> Listing:
             )
         for label, name in enumerate(classes):
             files, rest = _files(place / name, label)
-            images += files if splits else _cut(files, part, place / name)
+            images += files if splits else cut(files, part, place / name)
             others |= dict.fromkeys(rest)
     return Listing(folder, classes, images, others)
 
@@ -155,8 +156,8 @@ def _files(folder: Path, label: int) -> tuple[list[Entry], list[str]]:
     return images, others
 
 
-def _cut(images: list[Entry], part: str, folder: Path | str) -> list[Entry]:
-    """The images of a class that belong to a split."""
+def cut(images: Sequence[T], part: str, folder: Path | str) -> list[T]:
+    """The images of a class, or of a folder without classes, that belong to a split."""
     if len(images) < _FEWEST:
         raise InputError(
             f"{folder} has {len(images)} images, and at least {_FEWEST} are needed: one for each "
@@ -189,7 +190,7 @@ def _list_shards(folder: Path, parts: list[str]) -> Listing:
             name: [
                 image
                 for label in sorted(classes)
-                for image in _cut(classes[label], name, f"class {label} of {folder}")
+                for image in cut(classes[label], name, f"class {label} of {folder}")
             ]
             for name in shards
         }
@@ -265,13 +266,21 @@ def fit(image: Image.Image, size: int, channels: int) -> NDArray[np.uint8]:
     (3, 20, 20)
     """
     image = image.convert("L" if channels == 1 else "RGB")
-    scale = size / max(image.size)
-    width, height = (max(1, round(side * scale)) for side in image.size)
+    left, top, width, height = frame(image.size, size)
     pixels = np.asarray(image).reshape(image.height, image.width, channels)
     border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
     square = np.empty((size, size, channels), np.uint8)
     square[:] = np.median(border, axis=0).round()
     resized = np.asarray(image.resize((width, height), Image.Resampling.LANCZOS))
-    top, left = (size - height) // 2, (size - width) // 2
     square[top : top + height, left : left + width] = resized.reshape(height, width, channels)
     return np.ascontiguousarray(square.transpose(2, 0, 1))
+
+
+def frame(sides: tuple[int, int], size: int) -> tuple[int, int, int, int]:
+    """Left, top, width and height of an image of ``sides`` (width, height) in a square, by `fit`.
+
+    >>> frame((60, 30), 20)
+    (0, 5, 20, 10)
+    """
+    width, height = (max(1, round(side * size / max(sides))) for side in sides)
+    return (size - width) // 2, (size - height) // 2, width, height

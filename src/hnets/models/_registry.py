@@ -13,7 +13,16 @@ from typing import Any, ParamSpec, TypeVar, cast
 from torch import nn
 
 from hnets.errors import InputError, suggest
-from hnets.models._weights import ModelConfig, Weights, fill, find, read, read_shipped, shipped
+from hnets.models._weights import (
+    ModelConfig,
+    Weights,
+    fill,
+    find,
+    read,
+    read_shipped,
+    remember_training,
+    shipped,
+)
 from hnets.nn._base import flag
 
 P = ParamSpec("P")
@@ -164,4 +173,5 @@ def load(source: str | os.PathLike[str]) -> nn.Module:
     except InputError as error:
         raise InputError(f"{weights.path} holds no network of this hnets: {error}") from None
     fill(model, weights)
+    remember_training(model, weights.config.trained)
     return model.eval()

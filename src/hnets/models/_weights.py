@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,17 +30,31 @@ KEY = "hnets"
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """How a network was built: its name and all its options; ``model.config`` of each of ours."""
+    """How a network was built, ``model.config`` of each of ours: its name and all its options."""
 
     name: str
     options: Mapping[str, Any]
+    trained: Mapping[str, Any] = field(default_factory=dict)
+    """What `hnets train` taught it on a folder of images, for `hnets.predict`: the ``size`` and
+    ``channels`` that images were brought to, and ``classes`` or the ``threshold`` of pixels."""
 
 
 def remember_options(model: nn.Module, **options: Any) -> None:
-    """Change options of a network as `save` writes them; nothing while it is being built."""
+    """Change options of a network as `save` writes them; nothing while it is being built.
+
+    What it was trained for does not hold any more, as for a classifier of other classes.
+    """
     config = model.__dict__.get("config")
     if isinstance(config, ModelConfig):
-        model.__dict__["config"] = replace(config, options={**config.options, **options})
+        changed = {**config.options, **options}
+        model.__dict__["config"] = replace(config, options=changed, trained={})
+
+
+def remember_training(model: nn.Module, trained: Mapping[str, Any]) -> None:
+    """Say of a network what it was trained for; `save` writes it too."""
+    config = model.config
+    assert isinstance(config, ModelConfig)
+    model.__dict__["config"] = replace(config, trained=dict(trained))
 
 
 def unwrapped(model: nn.Module) -> tuple[nn.Module, ModelConfig]:
@@ -93,6 +107,8 @@ def save(
     if half:
         state = {k: v.half() if v.is_floating_point() else v for k, v in state.items()}
     header = {"model": config.name, "options": config.options, "version": __version__}
+    if config.trained:
+        header["trained"] = config.trained
     text = json.dumps(header, default=int)
     content = to_bytes(state, {KEY: json.dumps({**json.loads(text), "sha256": seal(text, state)})})
     if card is not None and set(card) != set(TRAINED):
@@ -194,7 +210,8 @@ def read(path: Path, sha256: str = "") -> Weights:
         )
     try:
         header = json.loads(metadata[KEY])
-        config = ModelConfig(str(header["model"]), dict(header["options"]))
+        name, options = str(header["model"]), dict(header["options"])
+        config = ModelConfig(name, options, dict(header.get("trained", {})))
         own = header.pop("sha256", None)
         whole = own is None or own == seal(json.dumps(header), state)
     except (ValueError, KeyError, TypeError, RecursionError):

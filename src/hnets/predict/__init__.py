@@ -10,13 +10,17 @@ if TYPE_CHECKING:
     from hnets.predict.batch import EdgeWorker
     from hnets.predict.digit_classifier import DigitClassifier, DigitPrediction, RotatedPredictions
     from hnets.predict.edge_detector import EdgeDetector, OrientedEdges, suppress_edges
+    from hnets.predict.image_classifier import ClassPrediction, ImageClassifier
     from hnets.predict.ink import as_digit
+    from hnets.predict.segmenter import Segmenter
 
 _MODULES = {
     "batch": ("EdgeWorker",),
     "digit_classifier": ("DigitClassifier", "DigitPrediction", "RotatedPredictions"),
     "edge_detector": ("EdgeDetector", "OrientedEdges", "suppress_edges"),
+    "image_classifier": ("ClassPrediction", "ImageClassifier"),
     "ink": ("as_digit",),
+    "segmenter": ("Segmenter",),
 }
 EDGE_MODEL = "small"
 """The network that finds edges unless another is named."""
@@ -28,12 +32,15 @@ __all__ = [
     "EDGE_MODEL",
     "EDGE_MODELS",
     "SCALES",
+    "ClassPrediction",
     "DigitClassifier",
     "DigitPrediction",
     "EdgeDetector",
     "EdgeWorker",
+    "ImageClassifier",
     "OrientedEdges",
     "RotatedPredictions",
+    "Segmenter",
     "as_digit",
     "suppress_edges",
 ]

@@ -202,16 +202,14 @@ class EdgeWorker:
         weights: nn.Module | str | os.PathLike[str] = EDGE_MODEL,
         threads: int | None = None,
     ) -> None:
-        import torch
-
-        from hnets.devices import cores
+        from hnets.devices import cores, preferred
         from hnets.predict.edge_detector import EdgeDetector
 
         for kind in kinds:
             if kind not in KINDS:
                 raise InputError(f"there is no kind {kind!r} of edges{suggest(kind, KINDS)}")
         self.kinds, self.scales = tuple(kinds), tuple(scales)
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        device = device or preferred()
         self.detector = EdgeDetector(weights, device)
         self.threads = threads or (2 if device == "cpu" else cores())
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from hnets import nn as hnn
-from hnets.devices import usable
+from hnets.devices import preferred, usable
 from hnets.errors import InputError, reason
 from hnets.functional._batch_norm import fold_batch_norm, follow, moments
 
@@ -65,8 +65,7 @@ ALONE = Team(0, 1, torch.device("cpu"))
 def joined(device: str | None = None) -> Iterator[Team]:
     """Join the other processes that the environment names, if any, and leave them at the end."""
     size, rank, local = _number("WORLD_SIZE", 1), _number("RANK", 0), _number("LOCAL_RANK", 0)
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = device or preferred()
     if device == "cuda" and size > 1:
         device = f"cuda:{local}"
     place = usable(device)

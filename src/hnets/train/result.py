@@ -17,15 +17,21 @@ import torch
 from torch import nn
 
 import hnets
-from hnets.data import Dataset, Streamed
+from hnets.data import Dataset, EdgeSet, Streamed, available
 from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.models import save
-from hnets.models._weights import WEIGHTS
+from hnets.models._weights import WEIGHTS, remember_training
 from hnets.train.checkpoint import Row
 from hnets.train.distributed import Team
 from hnets.train.run import RESULT, Run, writing
-from hnets.train.task import Classification, Errors, Segmentation, calibrated
+from hnets.train.task import (
+    Classification,
+    Errors,
+    Segmentation,
+    SegmentationErrors,
+    calibrated,
+)
 
 
 @dataclass(frozen=True)
@@ -71,19 +77,21 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
     The weights of each run are written to its folder.
     """
     run = results[0].run
+    seeds = list[dict[str, Any]]()
     for result in results:
+        errors = result.evaluate()
         if result.run.folder is not None and team.leads:
+            remember_training(result.model, _trained(result.run, errors))
             with writing(result.run.folder):
                 save(result.model, result.run.folder / WEIGHTS)
-    seeds: list[dict[str, Any]] = [
-        {
-            "seed": result.run.seed,
-            "epochs": len(result.history),
-            "seconds": round(result.seconds, 1),
-            "errors": {k: dataclasses.asdict(errors) for k, errors in result.evaluate().items()},
-        }
-        for result in results
-    ]
+        seeds.append(
+            {
+                "seed": result.run.seed,
+                "epochs": len(result.history),
+                "seconds": round(result.seconds, 1),
+                "errors": {split: dataclasses.asdict(each) for split, each in errors.items()},
+            }
+        )
 
     def summary(kind: str) -> dict[str, dict[str, float]]:
         splits = seeds[0]["errors"]
@@ -114,6 +122,20 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
         with writing(run.folder or out):
             write_json(content, out / RESULT)
     return content
+
+
+def _trained(run: Run, errors: Mapping[str, Errors]) -> dict[str, Any]:
+    """What `hnets.predict` has to know of a network that learned from a folder of images."""
+    recipe, learned = run.recipe.data, run.data[run.recipe.data.train]
+    if recipe.name in available() or isinstance(learned, EdgeSet):
+        return {}  # images of a named set are prepared in its own way
+    channels, size = run.tasks[recipe.train].images.shape[1:3]
+    trained: dict[str, Any] = {"size": size, "channels": channels}
+    if isinstance(learned, Dataset | Streamed):
+        return {**trained, "classes": list(learned.classes)}
+    chosen = errors[recipe.val or recipe.train]
+    assert isinstance(chosen, SegmentationErrors)
+    return {**trained, "threshold": chosen.threshold}
 
 
 def summarise(values: Sequence[float]) -> dict[str, float]:

@@ -336,7 +336,8 @@ def prepare(
             if recipe.data.name == PLACEHOLDER and not Path(PLACEHOLDER).is_dir():
                 raise InputError(
                     f"{run.name or 'the recipe'} is for a folder of your own, with a sub-folder of "
-                    "images for each class: name it with --set data.name=FOLDER"
+                    "images for each class, or with images and masks: name it with --set "
+                    "data.name=FOLDER"
                 )
             for name, (source, split) in _wanted(recipe.data).items():
                 if (source, split) not in loaded:
@@ -410,7 +411,7 @@ def load(
     """A split of a recipe's data; of the training split, the images that the recipe says."""
     size, channels = recipe.size or None, recipe.channels or None
     dataset: Examples | None = None
-    stream = recipe.stream if recipe.stream != "auto" else recipe.name not in data.available()
+    stream = recipe.stream if recipe.stream != "auto" else data.is_streamable(recipe.name)
     if stream and not recipe.fold:  # what is streamed has no folds, as `data.load` says
         streamed = data.stream(recipe.name, split, size=size, channels=channels)
         if why := "data.stream is true" if recipe.stream is True else _too_large(streamed, team):

@@ -1,0 +1,87 @@
+"""A network that `hnets train` taught on a folder of images, and the images that it takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor, nn
+
+from hnets.data import fit
+from hnets.devices import usable
+from hnets.errors import InputError
+from hnets.export import freeze
+from hnets.models import load
+from hnets.models._weights import unwrapped
+from hnets.predict.image_input import ImageLike, rgb
+
+_AT_ONCE = 1 << 20
+"""Pixels that go through a network together."""
+
+
+class TrainedNetwork:
+    """A frozen network, and what its weights record of the images that it learned from.
+
+    Args:
+        weights: a file or the folder of a run, as `hnets.load` takes it; or a network, of which a
+            copy is frozen.
+        device: where it runs.
+        subject: what it has to have learned: ``"classes"`` or ``"masks"``.
+    """
+
+    def __init__(
+        self, weights: nn.Module | str | os.PathLike[str], device: torch.device | str, subject: str
+    ) -> None:
+        network = weights if isinstance(weights, nn.Module) else load(weights)
+        learned, self.facts = learned_by(network, weights)
+        if learned != subject:
+            raise InputError(
+                f"expected a network that learned {subject}, got {_name(weights)}, which learned "
+                f"{learned}"
+            )
+        self.size, self.channels = int(self.facts["size"]), int(self.facts["channels"])
+        self.device = usable(device)
+        self.model = freeze(network).to(self.device)
+
+    def prepare(self, image: ImageLike, name: str = "the image") -> NDArray[np.uint8]:
+        """An image as the network takes it, ``(channels, size, size)``; errors call it ``name``."""
+        return fit(Image.fromarray(eight_bits(rgb(image, name))), self.size, self.channels)
+
+    def __call__(self, prepared: Sequence[NDArray[np.uint8]]) -> Tensor:
+        """The outputs of the network, in float32 on the CPU, for images from `prepare`."""
+        x = torch.from_numpy(np.stack(prepared))
+        with torch.inference_mode():
+            parts = x.split(max(1, _AT_ONCE // self.size**2))
+            outputs = [self.model(part.to(self.device).float() / 255) for part in parts]
+            return torch.cat(outputs).float().cpu()
+
+
+def learned_by(network: nn.Module, weights: object) -> tuple[str, Mapping[str, Any]]:
+    """``"classes"`` or ``"masks"``, and what the weights record of the training.
+
+    A network that learned from no folder of images is an `InputError`, which names ``weights``.
+    """
+    facts = unwrapped(network)[1].trained
+    if not facts:
+        raise InputError(
+            f"expected a network that hnets train taught on a folder of images, got "
+            f"{_name(weights)}, whose weights do not say what images it takes; for digits use "
+            "hnets digits, for edges hnets edges, and for other networks hnets.load in Python"
+        )
+    return "classes" if "classes" in facts else "masks", facts
+
+
+def eight_bits(pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    """Pixels as `rgb` gives them, in uint8."""
+    if pixels.dtype == np.uint8:
+        return np.ascontiguousarray(pixels)
+    return (255 * pixels).round().astype(np.uint8)
+
+
+def _name(weights: object) -> str:
+    return f"a {type(weights).__name__}" if isinstance(weights, nn.Module) else str(weights)
