@@ -43,6 +43,7 @@ def classes(command: Command) -> Command:
     small += ["--set", "model.name=hresnet10", "--set", "data.name=shapes"]
     done = command("train", "pictures-small", *small, *SHORT)
     assert done.code == 0, done.err
+    assert done.out.endswith("for other images: hnets predict runs/pictures-small IMAGE...\n")
     return functools.partial(command, "predict", "runs/pictures-small")
 
 

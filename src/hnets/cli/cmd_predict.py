@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 FOLDER = Path("predict-out")
 PORTION = 64
 """Images that are decoded, by threads, before they go through the network together."""
-RANKED = 3
-"""Classes that the table names for each image."""
 
 
 @app.command()
@@ -137,17 +135,15 @@ def _print_classes(rows: Mapping[Path, ClassPrediction]) -> None:
 
     table = Table()
     table.add_column("image", overflow="fold")
-    table.add_column("class", style="bold")
-    table.add_column("probability", justify="right")
-    table.add_column("or")
+    table.add_column("class", overflow="fold", style="bold")
+    table.add_column("%", justify="right", no_wrap=True)
+    table.add_column("or", overflow="fold")
+    table.add_column("%", justify="right", no_wrap=True)
     for path, prediction in rows.items():
-        first, *others = prediction.ranked(RANKED)
-        table.add_row(
-            Text(str(path)),  # square brackets in names are no markup
-            Text(first[0]),
-            f"{100 * first[1]:.1f} %",
-            Text(", ".join(f"{name} {100 * value:.1f} %" for name, value in others)),
-        )
+        (name, first), (other, second) = prediction.ranked(2)  # there are two classes at least
+        # As texts: square brackets in names are no markup.
+        cells = (str(path), name, f"{100 * first:.1f}", other, f"{100 * second:.1f}")
+        table.add_row(*map(Text, cells))
     Console().print(table)
 
 

@@ -58,6 +58,7 @@ def train(
     speaks = (recipe is not None or resume) and os.environ.get("RANK", "0") == "0"
     with waiting("loading torch", Console(quiet=not speaks)):
         from hnets import train as engine
+        from hnets.data import available
 
     resume = resume or engine.elastic()
     if recipe is None and not resume:
@@ -88,4 +89,6 @@ def train(
             raise
     for line in engine.error_lines(report):
         console.print(line, highlight=False)
-    console.print(f"wrote {folder / 'result.json'}", markup=False, highlight=False)
+    say(f"wrote {folder / 'result.json'}")
+    if runs[0].recipe.data.name not in available():
+        say(f"for other images: hnets predict {runs[0].folder if runs[1:] else folder} IMAGE...")
