@@ -103,3 +103,22 @@ def test_networks_for_something_else_are_refused(file: Path) -> None:
         hnets.ImageClassifier("hnet_mnist")
     with pytest.raises(InputError, match="classify takes a list of images"):
         hnets.ImageClassifier(file).classify("a.png")
+
+
+@pytest.mark.parametrize(
+    ("facts", "key", "value"),
+    [
+        (CLASSES, "size", "24"),
+        (CLASSES, "channels", 2),
+        (CLASSES, "classes", ["oak", "ash"]),
+        (CLASSES, "classes", "oak"),
+        (MASKS, "threshold", None),
+        (MASKS, "size", 0),
+    ],
+)
+def test_facts_of_another_kind_are_refused(facts: Any, key: str, value: Any) -> None:
+    net = network(facts)
+    remember_training(net, {**facts, key: value})
+    kind = hnets.ImageClassifier if "classes" in facts else hnets.Segmenter
+    with pytest.raises(InputError, match="says what images it takes in a way that is not ours"):
+        kind(net)

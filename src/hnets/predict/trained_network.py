@@ -44,7 +44,7 @@ class TrainedNetwork:
                 f"expected a network that learned {subject}, got {_name(weights)}, which learned "
                 f"{learned}"
             )
-        self.size, self.channels = int(self.facts["size"]), int(self.facts["channels"])
+        self.size, self.channels = self.facts["size"], self.facts["channels"]
         self.device = usable(device)
         self.model = freeze(network).to(self.device)
 
@@ -73,7 +73,21 @@ def learned_by(network: nn.Module, weights: object) -> tuple[str, Mapping[str, A
             f"{_name(weights)}, whose weights do not say what images it takes; for digits use "
             "hnets digits, for edges hnets edges, and for other networks hnets.load in Python"
         )
-    return "classes" if "classes" in facts else "masks", facts
+    learned = "classes" if "classes" in facts else "masks"
+    if not _is_whole(facts, getattr(network, "num_classes", None)):
+        raise InputError(f"{_name(weights)} says what images it takes in a way that is not ours")
+    return learned, facts
+
+
+def _is_whole(facts: Mapping[str, Any], outputs: object) -> bool:
+    """Whether all facts are there, of their types: a file may come from anywhere."""
+    sized = type(facts.get("size")) is int and facts["size"] > 0
+    if not sized or facts.get("channels") not in (1, 3):
+        return False
+    if "classes" not in facts:
+        return isinstance(facts.get("threshold"), float) and outputs == 1
+    names = facts["classes"]
+    return isinstance(names, list) and len(names) == outputs and all(type(n) is str for n in names)
 
 
 def eight_bits(pixels: NDArray[Any]) -> NDArray[np.uint8]:
