@@ -15,6 +15,7 @@ from typing import TypeGuard, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.fx.experimental import _config as fx_config
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
@@ -81,10 +82,15 @@ class FrozenSequential(nn.Sequential):
 
 def _overwrites(part: nn.Module, before: nn.Module | None) -> bool:
     """Whether a part may write over the output of the one before, which nothing else reads."""
-    if not isinstance(before, FrozenHConv2d) or before._forward_hooks:  # which may keep it
-        return False
     kinds = (FourierAct, ModReLU, FrozenHBatchNorm2d)
-    return type(part) in kinds and part.in_streams == before.out_streams
+    return (
+        isinstance(before, FrozenHConv2d)
+        and type(part) in kinds
+        and part.in_streams == before.out_streams
+        # A hook may keep what it is given.
+        and not (before._forward_hooks or part._forward_pre_hooks or part._forward_hooks)
+        and not (_global_forward_pre_hooks or _global_forward_hooks)
+    )
 
 
 def program(
