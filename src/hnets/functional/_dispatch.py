@@ -95,6 +95,12 @@ def has_triton(x: Tensor) -> bool:
     return x.is_cuda and _TRITON
 
 
+def autocast_device(x: Tensor) -> str:
+    """The type of device whose autocast applies to a tensor, for ``torch.autocast``."""
+    # None applies on the meta device, for which torch.autocast raises an error.
+    return "cpu" if x.is_meta else x.device.type
+
+
 def backend(operation: str, x: Tensor) -> Any:
     """The module of an operation for the device of a tensor."""
     return _module(operation, x.device.type)

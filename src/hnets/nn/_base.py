@@ -72,6 +72,21 @@ class ComputedBuffers(nn.Module, ABC):
         return self
 
 
+class InputPrecisionBuffers(ComputedBuffers, ABC):
+    """Computed buffers that a float64 input gets in float64, even in a module of another type."""
+
+    def _compute(self, like: Tensor) -> None:
+        super()._compute(like)
+        # Plain attributes, which a graph can read; `_computed`, in NumPy, it could not call.
+        self._exact = {name: torch.tensor(value, device="cpu") for name, value in self._computed()}
+
+    def _buffer_for(self, x: Tensor, name: str) -> Tensor:
+        """The buffer of that name, in at least the precision of ``x``."""
+        buffer: Tensor = getattr(self, name)
+        wider = x.dtype.itemsize > buffer.dtype.itemsize
+        return self._exact[name].to(x) if wider else buffer
+
+
 def _follow(module: ComputedBuffers, _: object) -> None:
     """Bring the buffers to where a state dict loaded with ``assign=True`` brought the parameters.
 

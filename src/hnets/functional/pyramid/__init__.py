@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional._autograd import Halve, MeanPool
-from hnets.functional._dispatch import backend, needs_reference, tracing
+from hnets.functional._dispatch import autocast_device, backend, needs_reference, tracing
 from hnets.functional.pyramid import reference
 
 
@@ -139,7 +139,7 @@ def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
     >>> enlarge2d(torch.tensor([[[[1.0, 7.0]]]]), 1, 3, 1)
     tensor([[[[1., 4., 7.]]]])
     """
-    device = x.device.type
+    device = autocast_device(x)
     if torch.is_autocast_enabled(device):  # 8 bits are too few for the position of a pixel
         with torch.autocast(device, enabled=False):
             return enlarge2d(x.float(), height, width, times).to(x.dtype)
