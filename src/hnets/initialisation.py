@@ -8,12 +8,14 @@ least squares with a pull towards equal variances.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hnets.plan import Plan
+from hnets.plan import Combine, Plan
 
 _FREQUENCIES = 32
 _EVENNESS = 0.002
@@ -21,13 +23,13 @@ _SWEEPS = 500
 
 
 @lru_cache(maxsize=256)
-def radial_std(plan: Plan, separate: bool = False) -> tuple[NDArray[np.float64], ...]:
+def radial_std(plan: Plan, combine: Combine = "sum") -> tuple[NDArray[np.float64], ...]:
     """Standard deviations of the radial weights of each block, one per column.
 
-    With ``separate``, converging responses are not added, and each path has a gain of its own.
+    ``combine`` says what becomes of responses that converge on an output stream.
     """
     ends = np.cumsum([block.columns for block in plan.blocks])
-    std = np.sqrt(_flatten(_equations(plan, separate), _spectra(plan)))
+    std = np.sqrt(_flatten(_equations(plan, combine), _spectra(plan)))
     return tuple(np.split(std, ends[:-1]))
 
 
@@ -41,10 +43,10 @@ def _spectra(plan: Plan) -> NDArray[np.float64]:
     return np.concatenate(spectra)
 
 
-def _equations(plan: Plan, separate: bool) -> NDArray[np.float64]:
+def _equations(plan: Plan, combine: Combine) -> NDArray[np.float64]:
     """How much each column adds to each sum whose power gain is to be 1: ``(sums, columns)``."""
     total = sum(block.columns for block in plan.blocks)
-    sums: dict[object, NDArray[np.float64]] = {}
+    sums: dict[tuple[int, ...], NDArray[np.float64]] = {}
     start = 0
     for i, row in enumerate(plan.rows):
         for j, block in enumerate(row):
@@ -54,12 +56,26 @@ def _equations(plan: Plan, separate: bool) -> NDArray[np.float64]:
                 # weights have real responses, until a nonlinearity makes others.
                 halved = target.real and not source.real and not plan.spec.mirror
                 share = 0.5 if halved else 1.0
-                key = (i, path.target, j, path.source) if separate else (i, path.target)
+                source_key = () if combine == "sum" else (j, path.source)
+                key = (i, path.target, *source_key)
                 columns = block.filters[path.filter].columns
                 gain = sums.setdefault(key, np.zeros(total))
                 gain[start + columns.start : start + columns.stop] += share * source.multiplicity
             start += block.columns
+    if combine == "max":
+        rivals = Counter(key[:2] for key in sums)
+        for (i, target, *_), gain in sums.items():
+            gain *= _largest_power(rivals[i, target], plan.rows[i][0].outputs[target].real)
     return np.stack(list(sums.values()))
+
+
+def _largest_power(responses: int, real: bool) -> float:
+    """The expected power of the largest of so many independent Gaussian responses of power 1."""
+    if not real:  # a power is exponentially distributed
+        return sum(1 / k for k in range(1, responses + 1))
+    power, step = np.linspace(0, 40, 4001, retstep=True)
+    below = np.array([math.erf(math.sqrt(p / 2)) for p in power.tolist()])
+    return float((1 - below**responses).sum() * step - step / 2)
 
 
 def _flatten(gain: NDArray[np.float64], spectra: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from hnets.basis import Rings, harmonic_basis, smallest_kernel
 from hnets.streams import Streams
 
 Phase = Literal["filter", "ring", "free", "none"]
+Combine = Literal["sum", "stack", "max"]
 
 
 @dataclass(frozen=True)

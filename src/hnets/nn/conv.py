@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets.basis import Rings
 from hnets.nn._base import flag, floating, pair, square, whole, width
-from hnets.nn.kernel import Combine, HarmonicFilters
-from hnets.plan import KernelSpec, Phase
+from hnets.nn.kernel import HarmonicFilters
+from hnets.plan import Combine, KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
 
 

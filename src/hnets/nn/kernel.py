@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 import torch
@@ -15,10 +14,8 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets.initialisation import radial_std
 from hnets.nn._base import ComputedBuffers
-from hnets.plan import KernelSpec, Piece, Plan, Segment, make_plan, split
+from hnets.plan import Combine, KernelSpec, Piece, Plan, Segment, make_plan, split
 from hnets.streams import Streams
-
-Combine = Literal["sum", "stack", "max"]
 
 
 class HarmonicFilters(ComputedBuffers):
@@ -70,7 +67,7 @@ class HarmonicFilters(ComputedBuffers):
 
     def reset_parameters(self) -> None:
         """Draw radial weights that keep the power at every frequency, and phases in [0, 2π)."""
-        std = radial_std(self.plan, separate=self.combine != "sum")
+        std = radial_std(self.plan, self.combine)
         with torch.no_grad():
             for number, weight in self.radial.items():
                 each = torch.tensor(std[int(number)], device=weight.device, dtype=weight.dtype)
