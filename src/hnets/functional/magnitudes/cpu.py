@@ -242,5 +242,9 @@ def _inner(grad: Tensor, view: Tensor, factor: Tensor) -> Tensor:
 
 
 def _sum(values: Tensor) -> Tensor:
-    """Sum over batch and pixels of ``(batch, streams, mult, h, w)``: pixels first is faster."""
-    return values.sum((3, 4)).sum(0)[..., None, None]
+    """Sum over batch and pixels of ``(batch, streams, mult, h, w)``: pixels first is faster.
+
+    Variances are small differences of such sums, so those over the batch, which are few, are added
+    in float64.
+    """
+    return values.sum((3, 4)).sum(0, dtype=torch.float64)[..., None, None]
