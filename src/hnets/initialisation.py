@@ -3,7 +3,7 @@
 With equal variances rings of order 0 pass low frequencies many times stronger than high ones: in
 ten 5×5 layers noise grows 60-fold and a natural image 1000-fold. So the variance of each ring is
 chosen to bring the expected power gain into every stream near 1 at every frequency, by non-negative
-least squares with a pull towards equal variances.
+least squares, regularised towards equal variances.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hnets.plan import Combine, Plan
 
 _FREQUENCIES = 32
-_EVENNESS = 0.002
+_REGULARISATION = 0.002
 _SWEEPS = 500
 
 
@@ -86,18 +86,19 @@ def _flatten(gain: NDArray[np.float64], spectra: NDArray[np.float64]) -> NDArray
     weight = (0.5 / natural.size + 0.5 * natural / natural.sum()).reshape(-1)
     uniform = 1 / gain.sum(axis=1).mean()
     overlap = (spectra * weight) @ spectra.T
-    pull = _EVENNESS / len(spectra)
-    # In units of `uniform`, minimise the mean squared deviation: normal equations, by coordinates.
+    penalty = _REGULARISATION / len(spectra)
+    # In units of `uniform`, minimise the mean squared deviation by coordinate descent.
     scaled = gain * uniform
-    a = np.einsum("eu,ev,uv->uv", scaled, scaled, overlap) / len(gain) + pull * np.eye(len(spectra))
-    b = (scaled.mean(axis=0) * (spectra @ weight)) + pull
+    a = np.einsum("eu,ev,uv->uv", scaled, scaled, overlap) / len(gain)
+    a += penalty * np.eye(len(spectra))
+    b = scaled.mean(axis=0) * (spectra @ weight) + penalty
     v = np.ones(len(spectra))
-    # Numbers of Python take less than half the time of NumPy's, one by one.
+    # One by one, Python's floats take less than half the time of NumPy's.
     products = [row.dot for row in a]
-    values, rest = v.tolist(), list(zip(products, b.tolist(), a.diagonal().tolist(), strict=True))
+    values, system = v.tolist(), list(zip(products, b.tolist(), a.diagonal().tolist(), strict=True))
     for _ in range(_SWEEPS):
         before = v.copy()
-        for u, (product, target, scale) in enumerate(rest):
+        for u, (product, target, scale) in enumerate(system):
             values[u] = v[u] = max(0.0, values[u] + (target - float(product(v))) / scale)
         if np.abs(v - before).max() < 1e-4:
             break

@@ -130,7 +130,7 @@ class Streams:
         # Plain attributes, computed once: modules read them inside graphs that must not break.
         self.__dict__.update(
             _streams=streams,
-            _hash=hash(streams),  # what is launched on a GPU is looked up by it
+            _hash=hash(streams),  # kept, as every launch on a GPU is looked up by it
             channels=ends[-1],
             fields=sum(s.multiplicity for s in streams),
             orders=tuple(dict.fromkeys(s.order for s in streams)),

@@ -20,7 +20,7 @@ from hnets.functional import _batch_norm
 
 _TRITON = find_spec("triton") is not None
 _PLAIN = (Tensor, nn.Parameter)
-"""Types that are their memory; others, such as FakeTensor and DTensor, may have none or a part."""
+"""Types of tensors with all of their data; FakeTensor has none of it, and DTensor a part."""
 Layout = TypeVarTuple("Layout")
 
 tracing = torch.compiler.is_compiling
@@ -79,7 +79,7 @@ def transformed() -> bool:
 
 def differentiated() -> bool:
     """Whether a function transform or forward-mode AD is at work."""
-    # Tangents, which no autograd function here has, make the second.
+    # No autograd function here has a formula for tangents, hence the second.
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 

@@ -191,7 +191,7 @@ def floating(dtype: torch.dtype | None) -> None:
 
 def image(x: Tensor | fx.Proxy, who: str) -> None:
     """Raise unless ``x`` is ``(batch, channels, height, width)`` in floating point."""
-    if isinstance(x, fx.Proxy):  # any image, when `hnets.convert` reads a network
+    if isinstance(x, fx.Proxy):  # by which `hnets.convert` traces a network; it has no shape
         return
     expect_image(x, who)
     if not x.is_floating_point():
@@ -200,7 +200,7 @@ def image(x: Tensor | fx.Proxy, who: str) -> None:
 
 def gpu_order(x: Tensor) -> Tensor:
     """On a GPU in channels_last, for which cuDNN has its fastest kernels; elsewhere as it is."""
-    # Of a proxy of torch.fx, by which `hnets.convert` reads a network, it is neither.
+    # With a torch.fx proxy, by which `hnets.convert` traces a network, is_cuda is no bool.
     return x.contiguous(memory_format=torch.channels_last) if x.is_cuda is True else x
 
 

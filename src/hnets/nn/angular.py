@@ -55,13 +55,13 @@ class FourierAct(_Circle):
 
     Unlike a function of magnitudes it mixes orders and phases. It is exactly equivariant to
     rotations by ``360 / samples`` degrees, and approximately to others, the better the more samples
-    there are: the error comes from orders of the result that the samples cannot tell apart.
+    there are: the error is aliasing, from orders of the result that are too high for the samples.
 
     Args:
         streams: a real order 0, then orders 1 to K, all of one multiplicity.
         act: the function, of any tensor; ReLU has the fastest form.
-        samples: how many angles; by default half as many again as there are coefficients, rounded
-            up to a multiple of four, so that rotations by 90 degrees are exact.
+        samples: how many angles; by default 1.5 times the number of coefficients, rounded up to a
+            multiple of four, so that rotations by 90 degrees are exact.
         norm: normalise the values before the function, as `AngularNorm2d` does.
         sync: take its statistics over all processes under distributed training, on any backend.
     """

@@ -17,7 +17,7 @@ from hnets.streams import Streams, StreamsLike
 
 
 def all_kernels(mirror: bool) -> dict[str, Any]:
-    """The options of `HConv2d` for all equivariant kernels: they cost as much as fewer."""
+    """The options of `HConv2d` for all equivariant kernels, with no more multiplications."""
     return {"mirror": True} if mirror else {"phase": "free", "share": False, "conjugate": True}
 
 
@@ -207,7 +207,7 @@ class FrozenHConv2d(nn.Conv2d):
         self.filters = layer.filters
         self.in_streams, self.out_streams = layer.in_streams, layer.out_streams
         self.combine = layer.combine
-        # What a small image costs is Python: what the layer is, is asked once.
+        # A small image takes mostly Python's time, so this is decided once.
         self._plain = len(segments) == groups == 1 and self.padding_mode == "zeros"
         self._plain &= self.combine != "max"
         self.requires_grad_(False).train(layer.training)
@@ -225,7 +225,7 @@ class FrozenHConv2d(nn.Conv2d):
         before = self.weight.dtype
         super()._apply(fn, recurse)
         if self.weight.dtype.itemsize > before.itemsize:
-            _assemble(self)  # the digits that the kernel did not have
+            _assemble(self)  # with all digits of the new type
         return self
 
 

@@ -33,7 +33,7 @@ def forward(
         for (view, target), (a, b) in _pieces((x, y), (scale, shift), streams):
             _rectify(view, a, b, magnitude_eps, target)
         return y
-    # What a small image costs is Python, so nothing is called here that need not be.
+    # A small image takes mostly Python's time, so there are as few calls as possible.
     count, parts, width = streams.groups[0]
     images, _, height, across = x.shape
     view = target = x.view(images, count, parts, width, height, across)
