@@ -56,16 +56,18 @@ def _equations(plan: Plan, combine: Combine) -> NDArray[np.float64]:
                 # weights have real responses, until a nonlinearity makes others.
                 halved = target.real and not source.real and not plan.spec.mirror
                 share = 0.5 if halved else 1.0
-                source_key = () if combine == "sum" else (j, path.source)
-                key = (i, path.target, *source_key)
+                key: tuple[int, ...] = (i, path.target)
+                if combine != "sum":
+                    key += (j, path.source)
                 columns = block.filters[path.filter].columns
                 gain = sums.setdefault(key, np.zeros(total))
                 gain[start + columns.start : start + columns.stop] += share * source.multiplicity
             start += block.columns
     if combine == "max":
         rivals = Counter(key[:2] for key in sums)
-        for (i, target, *_), gain in sums.items():
-            gain *= _largest_power(rivals[i, target], plan.rows[i][0].outputs[target].real)
+        for key, gain in sums.items():
+            real = plan.rows[key[0]][0].outputs[key[1]].real
+            gain *= _largest_power(rivals[key[:2]], real)
     return np.stack(list(sums.values()))
 
 
