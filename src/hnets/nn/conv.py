@@ -111,18 +111,7 @@ class HConv2d(nn.Module):
             raise ValueError(f'padding_mode is "zeros" or "reflect", got {padding_mode!r}')
         self.in_streams, out = Streams(in_streams), Streams(out_streams)
         self.out_streams = out * (len(self.in_streams) if combine == "stack" else 1)
-        if padding == "same":
-            reach = [step * (self.kernel_size - 1) for step in self.dilation]
-            if any(each % 2 for each in reach):
-                raise ValueError(
-                    f'padding="same" needs an odd kernel_size, got {self.kernel_size}: an even one '
-                    "would shift the centres of equivariance by half a pixel; give the padding as "
-                    "a number"
-                )
-            self.padding = (reach[0] // 2, reach[1] // 2)
-        else:
-            pixels = 0 if padding == "valid" else padding
-            self.padding = pair(pixels, "padding", least=0, other='"same", "valid", ')
+        self.padding = _pixels(padding, self.kernel_size, self.dilation)
         self.padding_mode, self.combine = padding_mode, combine
         if flag(mirror, "mirror") and phase not in (None, "none"):
             raise ValueError(
@@ -172,6 +161,20 @@ class HConv2d(nn.Module):
             if value != default:
                 text += f", {name}={value!r}"
         return text
+
+
+def _pixels(padding: Any, kernel_size: int, dilation: tuple[int, int]) -> tuple[int, int]:
+    """The pixels above and below, and at the left and right, of an argument ``padding``."""
+    if padding != "same":
+        pixels = 0 if padding == "valid" else padding
+        return pair(pixels, "padding", least=0, other='"same", "valid", ')
+    reach = [step * (kernel_size - 1) for step in dilation]
+    if any(each % 2 for each in reach):
+        raise ValueError(
+            f'padding="same" needs an odd kernel_size, got {kernel_size}: an even one would shift '
+            "the centres of equivariance by half a pixel; give the padding as a number"
+        )
+    return reach[0] // 2, reach[1] // 2
 
 
 class FrozenHConv2d(nn.Conv2d):
