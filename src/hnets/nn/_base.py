@@ -151,6 +151,11 @@ def number(value: Any, name: str, wanted: str, low: float = 0.0, high: float = m
     return float(value)
 
 
+def divisor_eps(value: Any, name: str) -> float:
+    """The value of an argument that keeps a divisor from being 0, as in a black image."""
+    return number(value, name, "a number above 0", low=1e-30)
+
+
 def width(value: Any, name: str, most: float) -> float:
     """The width of a Gaussian."""
     sigma = number(value, name, "a width in pixels above 0", low=1e-9)
