@@ -17,6 +17,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 
 import hnets
 from hnets import nn as hnn
@@ -337,24 +341,39 @@ def test_missing_packages_are_named(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_frozen_nonlinearities_overwrite_what_they_alone_read() -> None:
+def overwritten(part: nn.Module, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """To which each call adds whether the output lies where the input was."""
+    places, forward = list[bool](), part.forward
+
+    def noted(x: Tensor, inplace: bool = False) -> Tensor:
+        y: Tensor = forward(x, inplace)
+        places.append(x.data_ptr() == y.data_ptr())
+        return y
+
+    monkeypatch.setattr(part, "forward", noted)
+    return places
+
+
+def test_frozen_nonlinearities_overwrite_what_they_alone_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     net, x = example().eval(), torch.randn(2, 3, 24, 24)
-    frozen, before, places = hnets.freeze(net), x.clone(), list[bool]()
-    for act in (frozen[1], frozen[3]):
-        act.register_forward_hook(lambda _, x, y: places.append(x[0].data_ptr() == y.data_ptr()))
+    frozen, before = hnets.freeze(net), x.clone()
+    places = [overwritten(act, monkeypatch) for act in (frozen[1], frozen[3])]
     with torch.inference_mode():
         assert relative(frozen(x), net(x)) < 1e-6
-    assert places == [True, True]
+    assert places == [[True], [True]]
     assert torch.equal(x, before)
 
 
-def test_frozen_functions_of_the_angle_overwrite_what_they_alone_read() -> None:
-    streams = "2x0r + 2x1 + 2x2"
-    x, places = torch.randn(2, 3, 24, 24), list[bool]()
+def test_frozen_functions_of_the_angle_overwrite_what_they_alone_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    streams, x = "2x0r + 2x1 + 2x2", torch.randn(2, 3, 24, 24)
     net = nn.Sequential(hnn.HConv2d("3x0r", streams, 5), hnn.FourierAct(streams, norm=True))
     net = lively(net, x).eval()
     frozen = hnets.freeze(net)
-    frozen[1].register_forward_hook(lambda _, x, y: places.append(x[0].data_ptr() == y.data_ptr()))
+    places = overwritten(frozen[1], monkeypatch)
     for format in (torch.contiguous_format, torch.channels_last):
         with torch.inference_mode():
             assert relative(frozen(x.to(memory_format=format)), net(x)) < 1e-6
@@ -372,6 +391,42 @@ def test_frozen_nonlinearities_overwrite_nothing_that_others_read() -> None:
         assert relative(response, net[0](x)) < 1e-6
         frozen(x)
         assert relative(seen[0], net[:3](x)) < 1e-6
+
+
+def keep(kept: list[tuple[Tensor, Tensor]], maps: tuple[Tensor, ...]) -> None:
+    """Keep maps that a hook was given, beside copies of what they held then."""
+    kept += [(x, x.clone()) for x in maps]
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda: hnn.FourierAct("2x0r + 2x1"),
+        lambda: hnn.ModReLU("2x0r + 2x1"),
+        lambda: hnn.HBatchNorm2d("2x0r + 2x1"),
+    ],
+)
+def test_what_a_hook_keeps_is_not_overwritten(
+    act: Callable[[], nn.Module], before: bool, everywhere: bool
+) -> None:
+    x, kept = torch.randn(2, 3, 24, 24), list[tuple[Tensor, Tensor]]()
+    net = lively(nn.Sequential(hnn.HConv2d("3x0r", "2x0r + 2x1", 5), act()), x)
+    frozen = hnets.freeze(net.eval())
+    if everywhere and before:
+        hook = register_module_forward_pre_hook(lambda _, maps: keep(kept, maps))
+    elif everywhere:  # of the convolution, its output
+        hook = register_module_forward_hook(lambda _, maps, y: keep(kept, (*maps, y)))
+    elif before:
+        hook = frozen[1].register_forward_pre_hook(lambda _, maps: keep(kept, maps))
+    else:  # which comes after the call
+        expected = frozen[0](x)
+        hook = frozen[1].register_forward_hook(lambda _, maps, y: kept.append((maps[0], expected)))
+    with hook, torch.inference_mode():
+        frozen(x)
+    assert kept
+    assert all(torch.equal(held, as_given) for held, as_given in kept)
 
 
 @pytest.mark.parametrize("place", [0, 3])

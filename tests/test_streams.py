@@ -180,12 +180,12 @@ def test_counts_channels(streams: Streams) -> None:
 
 @given(layout)
 def test_groups_are_neighbours_alike_and_as_long_as_can_be(streams: Streams) -> None:
-    unrolled = [(r.multiplicity, r.parts) for r in streams.groups for _ in range(r.streams)]
+    unrolled = [(r.multiplicity, r.parts) for r in streams.runs for _ in range(r.streams)]
     assert unrolled == [(s.multiplicity, s.parts) for s in streams]
-    kinds = [(r.multiplicity, r.parts) for r in streams.groups]
+    kinds = [(r.multiplicity, r.parts) for r in streams.runs]
     assert all(a != b for a, b in pairwise(kinds))
-    assert sum(r.channels for r in streams.groups) == streams.channels
-    assert sum(r.fields for r in streams.groups) == streams.fields
+    assert sum(r.channels for r in streams.runs) == streams.channels
+    assert sum(r.fields for r in streams.runs) == streams.fields
 
 
 # Turning -----------------------------------------------------------------------------------------

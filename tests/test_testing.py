@@ -173,6 +173,37 @@ def test_a_small_fault_at_a_quarter_turn_is_caught_with_a_hint() -> None:
         assert_equivariant(Shifted())
 
 
+class OneSided(nn.Module):
+    """A convolution whose input is continued at the left and is zero beyond the other sides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = hnn.HConv2d("1x0r", BOTH, 5, padding=(2, 0), rings="gaussian")
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.pad(x, (2, 0, 0, 0), mode="replicate")
+        y: Tensor = self.layer(nn.functional.pad(x, (0, 2)))
+        return y
+
+
+class Corner(nn.Module):
+    """A frame with one corner cut off."""
+
+    in_streams = out_streams = BOTH
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        y[:, :, 0, 0] = 0
+        return y
+
+
+@pytest.mark.parametrize("module", [OneSided(), Corner()])
+def test_a_fault_at_the_border_alone_is_caught(module: nn.Module) -> None:
+    assert_equivariant(module, (45,))  # where it cannot be seen
+    with pytest.raises(AssertionError, match=r"at 90 degrees .* breaks the symmetry"):
+        assert_equivariant(module, (45, 90))
+
+
 def test_a_stride_that_does_not_fit_is_caught_with_a_hint() -> None:
     layer = hnn.HConv2d("1x0r", "2x1", 5, stride=2, padding="same")
     with pytest.raises(AssertionError, match="or a stride or pooling does not divide the size"):

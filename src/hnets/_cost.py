@@ -65,7 +65,7 @@ class Cost(Tabular):
 
     @property
     def multiplications(self) -> int:
-        """Multiplications of all convolutions and linear layers, for one input."""
+        """Multiplications of convolutions and linear layers alone, for one input."""
         return sum(layer.multiplications for layer in self.layers)
 
     def table(self, width: int = 120) -> Table:

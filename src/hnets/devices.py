@@ -15,7 +15,7 @@ from torch import Tensor
 from hnets.errors import InputError
 
 RECORDED_AT = 3
-"""How often a shape has to come before it is recorded: kernels are built and chosen by then."""
+"""The call with one shape that is recorded: kernels are compiled and chosen by then."""
 RECORDINGS = 4
 """Shapes whose recordings are kept."""
 
@@ -64,9 +64,9 @@ def cores() -> int:
 class Replayed:
     """A function of maps without gradients; on a GPU, shapes that come again become CUDA graphs.
 
-    To start the kernels of a small network takes Python longer than the GPU to run them, and for
-    each of them Python needs its lock: beside threads that decode and encode files, a batch waits
-    for it several hundred times. A graph is started once. May be called by several threads.
+    Launching the kernels of a small network takes Python longer than running them takes the GPU,
+    and each launch needs Python's global lock: beside threads that decode and encode files, a batch
+    waits for it several hundred times. A graph is launched once. May be called by several threads.
 
     >>> twice = Replayed(lambda x: 2 * x)
     >>> twice(torch.ones(2))

@@ -15,6 +15,7 @@ from typing import TypeGuard, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.fx.experimental import _config as fx_config
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
@@ -23,8 +24,8 @@ from hnets.nn.conv import FrozenHConv2d
 from hnets.nn.norm import FrozenHBatchNorm2d
 
 L = TypeVar("L", bound=nn.Module)
-_FREE = {0: "batch", 2: "height", 3: "width"}
-"""Dimensions of the input that an exported network leaves open."""
+_DYNAMIC = {0: "batch", 2: "height", 3: "width"}
+"""Dimensions of the input that are dynamic in an exported network."""
 _SMALL = (28, 28)
 """A size that every network of ours takes, and so should every file."""
 _MORE = 65
@@ -81,16 +82,21 @@ class FrozenSequential(nn.Sequential):
 
 def _overwrites(part: nn.Module, before: nn.Module | None) -> bool:
     """Whether a part may write over the output of the one before, which nothing else reads."""
-    if not isinstance(before, FrozenHConv2d) or before._forward_hooks:  # which may keep it
-        return False
     kinds = (FourierAct, ModReLU, FrozenHBatchNorm2d)
-    return type(part) in kinds and part.in_streams == before.out_streams
+    return (
+        isinstance(before, FrozenHConv2d)
+        and type(part) in kinds
+        and part.in_streams == before.out_streams
+        # A hook may keep what it is given.
+        and not (before._forward_hooks or part._forward_pre_hooks or part._forward_hooks)
+        and not (_global_forward_pre_hooks or _global_forward_hooks)
+    )
 
 
 def program(
     module: nn.Module, shape: tuple[int, ...], one_pixel: bool = False
 ) -> torch.export.ExportedProgram:
-    """The frozen network as a `torch.export` program, free in batch, height and width.
+    """The frozen network as a `torch.export` program with dynamic batch, height and width.
 
     Programs take no map of one pixel, and so no image that the network would shrink to one; ONNX
     files do.
@@ -109,11 +115,11 @@ def program(
     like = next((t for t in tensors if t.is_floating_point()), torch.empty(0))
     # A batch of one would be taken for a constant.
     example = torch.zeros(max(2, shape[0]), *shape[1:], dtype=like.dtype, device=like.device)
-    free = dict.fromkeys(_FREE, torch.export.Dim.AUTO)
-    # Torch would tell a size of 1 from all others for the order in memory, which no output needs.
-    # Its `patch` is added when it is imported, where mypy does not see it.
+    dynamic = dict.fromkeys(_DYNAMIC, torch.export.Dim.AUTO)
+    # Torch would specialise on sizes of 1, whose memory format is ambiguous and does not matter.
+    # `patch` is added to the module when it is imported, where mypy does not see it.
     with fx_config.patch(backed_size_oblivious=one_pixel):  # type: ignore[attr-defined]
-        return torch.export.export(frozen, (example,), dynamic_shapes=(free,))
+        return torch.export.export(frozen, (example,), dynamic_shapes=(dynamic,))
 
 
 def pt2(
@@ -136,7 +142,7 @@ def pt2(
 
 
 def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]) -> Path:
-    """Write an ONNX file, free in batch, height and width; ``shape`` is one valid example.
+    """Write an ONNX file with dynamic batch, height and width; ``shape`` is one valid example.
 
     The network is frozen first. Its input is called ``input``, its output ``output`` (or
     ``output0``, ``output1``, ...). The file appears under its name only when it is complete.
@@ -154,7 +160,7 @@ def onnx(module: nn.Module, path: str | os.PathLike[str], shape: tuple[int, ...]
             traced,
             input_names=["input"],
             output_names=["output"] if outputs == 1 else [f"output{i}" for i in range(outputs)],
-            dynamic_shapes=(_FREE,),
+            dynamic_shapes=(_DYNAMIC,),
             dynamo=True,
             verbose=False,
         )

@@ -20,6 +20,7 @@ from hnets.basis import Rings, harmonic_basis, smallest_kernel
 from hnets.streams import Streams
 
 Phase = Literal["filter", "ring", "free", "none"]
+Combine = Literal["sum", "stack", "max"]
 
 
 @dataclass(frozen=True)
@@ -149,14 +150,14 @@ def make_plan(inputs: Streams, outputs: Streams, spec: KernelSpec) -> Plan:
     all is an error. An output field has filters for the input fields of its own group alone.
     """
     inputs = _of_one_group(inputs, outputs, spec.groups)
-    columns, lines = _equal_width(inputs), _equal_width(outputs)
-    rows = tuple(tuple(_block(line, column, spec) for column in columns) for line in lines)
-    for i, line in enumerate(lines):
+    sources, targets = _equal_width(inputs), _equal_width(outputs)
+    rows = tuple(tuple(_block(target, source, spec) for source in sources) for target in targets)
+    for i, target in enumerate(targets):
         reached = {path.target for block in rows[i] for path in block.paths}
-        _require_all(line, reached, inputs, spec)
-    for j, column in enumerate(columns):
+        _require_all(target, reached, inputs, spec)
+    for j, source in enumerate(sources):
         used = {path.source for row in rows for path in row[j].paths}
-        _require_all(column, used, outputs, spec)
+        _require_all(source, used, outputs, spec)
     return Plan(inputs, outputs, spec, rows)
 
 
@@ -201,7 +202,7 @@ def _widths(streams: Streams) -> list[int]:
 
 
 def _cuts(pieces: tuple[tuple[Piece, ...], ...]) -> list[tuple[int, int]]:
-    """Numbers of output and input parts before which, and after which, none meets the others."""
+    """Pairs (a, b) where the first a output parts meet the first b input parts and no others."""
     links = np.block(
         [
             [p.assembly.reshape(-1, p.shape[0], p.shape[2]).any(axis=0) for p in row]
@@ -251,11 +252,13 @@ def _of_one_group(inputs: Streams, outputs: Streams, groups: int) -> Streams:
 
 
 def _equal_width(streams: Streams) -> list[Streams]:
+    """Neighbouring streams of equal multiplicity: the sides of the blocks."""
     groups = groupby(streams, key=lambda s: s.multiplicity)
     return [Streams(tuple(group)) for _, group in groups]
 
 
 def _require_all(streams: Streams, joined: set[int], others: Streams, spec: KernelSpec) -> None:
+    """Raise if a stream is joined to none of the others, and say which kernel size would do."""
     for index, stream in enumerate(streams):
         if index not in joined:
             orders = [abs(stream.order - other.order) for other in others]
@@ -312,6 +315,7 @@ def _block(outputs: Streams, inputs: Streams, spec: KernelSpec) -> Block:
 
 
 def _occurrence(streams: Streams, index: int) -> int:
+    """How many streams before this one have its order."""
     return sum(stream.order == streams[index].order for stream in list(streams)[:index])
 
 

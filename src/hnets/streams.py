@@ -69,7 +69,7 @@ class Stream:
         return f'Stream("{self}")'
 
 
-class StreamGroup(NamedTuple):
+class StreamRun(NamedTuple):
     """``streams`` neighbouring streams that share their number of parts and multiplicity."""
 
     streams: int
@@ -78,12 +78,12 @@ class StreamGroup(NamedTuple):
 
     @property
     def channels(self) -> int:
-        """Real channels of the group in the tensor."""
+        """Real channels of the run in the tensor."""
         return self.streams * self.parts * self.multiplicity
 
     @property
     def fields(self) -> int:
-        """Magnitudes of the group."""
+        """Magnitudes of the run."""
         return self.streams * self.multiplicity
 
 
@@ -115,7 +115,7 @@ class Streams:
     """Distinct rotation orders, as they first occur."""
     slices: tuple[slice, ...]
     """Where each stream's real channels lie in the tensor."""
-    groups: tuple[StreamGroup, ...]
+    runs: tuple[StreamRun, ...]
     """Neighbouring streams of equal multiplicity and kind, which one view covers."""
 
     def __init__(self, spec: StreamsLike) -> None:
@@ -126,16 +126,16 @@ class Streams:
         if not streams or not all(isinstance(s, Stream) for s in streams):
             raise ValueError(f"streams are text such as {_EXAMPLE} or Stream values, got {spec!r}")
         ends = tuple(accumulate(s.channels for s in streams))
-        groups = groupby(streams, key=lambda s: (s.parts, s.multiplicity))
+        runs = groupby(streams, key=lambda s: (s.parts, s.multiplicity))
         # Plain attributes, computed once: modules read them inside graphs that must not break.
         self.__dict__.update(
             _streams=streams,
-            _hash=hash(streams),  # what is launched on a GPU is looked up by it
+            _hash=hash(streams),  # kept, as every launch on a GPU is looked up by it
             channels=ends[-1],
             fields=sum(s.multiplicity for s in streams),
             orders=tuple(dict.fromkeys(s.order for s in streams)),
             slices=tuple(slice(e - s.channels, e) for e, s in zip(ends, streams, strict=True)),
-            groups=tuple(StreamGroup(len(list(group)), *key) for key, group in groups),
+            runs=tuple(StreamRun(len(list(run)), *key) for key, run in runs),
         )
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -134,8 +134,11 @@ def test_options_say_what_they_expect_and_got(
         (lambda: hnn.ModReLU(f"{10**30}x0"), "a stream has at most 1,000,000 channels"),
         (
             lambda: hnn.ModReLU("8x1", magnitude_eps="3"),
-            "magnitude_eps is a number from 0, got",
+            "magnitude_eps is a number above 0, got",
         ),
+        (lambda: hnn.ModReLU("8x1", magnitude_eps=0), "magnitude_eps is a number above 0, got 0"),
+        (lambda: hnn.HBatchNorm2d("8x1", magnitude_eps=0.0), "magnitude_eps is a number above 0"),
+        (lambda: hnn.ModAct("8x1", torch.tanh, magnitude_eps=0), "magnitude_eps is a number above"),
         (lambda: hnn.HBatchNorm2d("8x1", eps=math.nan), "eps is a number from 0, got nan"),
         (
             lambda: hnn.HBatchNorm2d("8x1", momentum=1.5),

@@ -180,6 +180,35 @@ def test_bad_arguments_are_named(
         kind(**{"in_streams": CIRCLE, "out_streams": CIRCLE, "kernel_size": 5} | options)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (hnn.LightBlock, {"groups": 2}),
+        (hnn.LightBlock, {"padding": 0}),
+        (hnn.ResidualBlock, {"padding": 0}),
+        (hnn.ResidualBlock, {"colour": "red"}),
+    ],
+)
+def test_arguments_that_a_block_sets_or_does_not_have_are_refused(
+    kind: Callable[..., nn.Module], options: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError, match=f"argument '{next(iter(options))}'"):
+        kind(CIRCLE, CIRCLE, 5, **options)
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_sizes_may_be_pairs_of_equal_numbers(kind: Callable[..., nn.Module]) -> None:
+    block = kind(CIRCLE, CIRCLE, (5, 5), stride=(2, 2))
+    assert block(torch.zeros(1, 20, 8, 8)).shape == (1, 20, 4, 4)
+    with pytest.raises(ValueError, match="stride is one number for both sides"):
+        kind(CIRCLE, CIRCLE, 5, stride=(1, 2))
+
+
+def test_gates_name_an_input_of_another_type() -> None:
+    with pytest.raises(TypeError, match="SqueezeExcite has parameters of"):
+        hnn.SqueezeExcite(CIRCLE)(torch.zeros(1, 20, 8, 8, dtype=torch.float64))
+
+
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_bad_input_is_named(kind: Callable[..., nn.Module]) -> None:
     block = kind(CIRCLE, CIRCLE)

@@ -117,6 +117,57 @@ def test_bad_input_is_named(make: Callable[[str], nn.Module], name: str) -> None
         make("8y0")
 
 
+CIRCLE = "2x0r + 2x1 + 2x2"
+ON_TEN_CHANNELS: list[Callable[[], nn.Module]] = [
+    lambda: hnn.HConv2d(CIRCLE, CIRCLE, 5, padding="same", groups=2),
+    lambda: hnn.ModReLU(CIRCLE),
+    lambda: hnn.HBatchNorm2d(CIRCLE),
+    lambda: hnn.AngularNorm2d(CIRCLE),
+    lambda: hnn.FourierAct(CIRCLE),
+    lambda: hnn.FourierAct(CIRCLE, torch.tanh),
+    lambda: hnn.FourierAct(CIRCLE, norm=True),
+    lambda: hnn.PolyAct(CIRCLE, norm=True),
+    lambda: hnn.SqueezeExcite(CIRCLE),
+    lambda: hnn.LightBlock(CIRCLE, CIRCLE, stride=2, squeeze=True),
+    lambda: hnn.ResidualBlock(CIRCLE, CIRCLE),
+    lambda: hnn.Magnitude(CIRCLE),
+    lambda: hnn.HAvgPool2d(2),
+    lambda: hnn.HBlurPool2d(2),
+    lambda: hnn.HUpsample2d(2),
+]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("make", ON_TEN_CHANNELS, ids=lambda make: repr(make()).split("(")[0])
+def test_shapes_are_known_without_memory(make: Callable[[], nn.Module], training: bool) -> None:
+    layer, x = make().train(training), torch.zeros(2, 10, 8, 8)
+    y = layer.to("meta")(x.to("meta"))
+    assert y.is_meta
+    assert y.shape == make()(x).shape
+
+
+@pytest.mark.parametrize(
+    ("make", "bound"),
+    [
+        (lambda: hnn.FourierAct(CIRCLE), 1e-14),
+        (lambda: hnn.FourierAct(CIRCLE, torch.tanh), 1e-14),
+        (lambda: hnn.HBlurPool2d(2), 1e-14),
+        (lambda: hnn.PolyAct(CIRCLE), 1e-14),  # whose numbers are halves
+        (lambda: hnn.FourierAct(CIRCLE, norm=True), 1e-6),  # that of its parameters
+    ],
+)
+def test_a_float64_input_keeps_its_precision_in_a_float32_layer(
+    make: Callable[[], nn.Module], bound: float
+) -> None:
+    x, layer = torch.randn(2, 10, 8, 8, dtype=torch.float64), make()
+    expected = make().double()(x)
+    for call in (layer, torch.compile(layer, backend="aot_eager", fullgraph=True)):
+        y = call(x)
+        assert y.dtype == torch.float64
+        assert (y - expected).abs().max() < bound
+    assert layer(x.float()).dtype == torch.float32
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.int32])
 @pytest.mark.parametrize(
     "make",

@@ -14,6 +14,7 @@ from hnets import Streams
 from hnets import functional as F
 from hnets import nn as hnn
 from hnets.basis import Rings, harmonic_basis
+from hnets.plan import Combine
 from hnets.testing import assert_equivariant
 
 EXACT = 1e-10
@@ -88,7 +89,7 @@ def test_every_path_is_exact_in_a_mirror(size: int, rings: Rings) -> None:
     ],
 )
 def test_every_option_is_exact_in_a_mirror(
-    options: dict[str, object], size: int, combine: hnn.kernel.Combine
+    options: dict[str, object], size: int, combine: Combine
 ) -> None:
     streams = Streams("2x0r + 2x0 + 2x1 + 2x-2 + 2x2")
     options = {"kernel_size": 5, "combine": combine, **options}

@@ -67,3 +67,9 @@ def test_norm_keeps_four_values_a_field() -> None:
     shapes = {name: tuple(value.shape) for name, value in norm.state_dict().items()}
     names = ("weight", "bias", "running_mean", "running_var")
     assert shapes == dict.fromkeys(names, (8,))
+
+
+def test_variances_survive_a_mean_a_hundred_times_their_root() -> None:
+    x = torch.randn(32, 4, 16, 16) + 100
+    exact = hnn.HBatchNorm2d("4x0r", dtype=torch.float64)(x.double())
+    assert (hnn.HBatchNorm2d("4x0r")(x) - exact).abs().max() < 2e-3

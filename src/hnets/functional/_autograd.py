@@ -1,4 +1,4 @@
-"""The autograd functions: each keeps its inputs only, and computes the rest again in backward.
+"""The autograd functions: each saves its inputs only, and computes the rest again in backward.
 
 Automatic differentiation would keep several full-size temporaries. Gradients come from the CPU or
 the Triton form of an operation; second derivatives (``create_graph=True``) from its reference.
@@ -33,7 +33,7 @@ class Nonlinearity(NamedTuple):
             return True
         if not x.is_cuda:
             return False
-        for value in values:  # which Triton kernels read as if they were neighbours in memory
+        for value in values:  # which Triton kernels read as contiguous memory
             if value is not None and not value.is_contiguous():
                 return True
         return x.dtype == torch.float64 and not self.triton_float64

@@ -78,7 +78,7 @@ def transformed() -> bool:
 
 def differentiated() -> bool:
     """Whether a function transform or forward-mode AD is at work."""
-    # Tangents, which no autograd function here has, make the second.
+    # No autograd function here has a formula for tangents, hence the second.
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
@@ -97,6 +97,12 @@ def is_plain(x: Tensor) -> bool:
 def has_triton(x: Tensor) -> bool:
     """Whether a tensor is on CUDA and Triton is installed."""
     return x.is_cuda and _TRITON
+
+
+def autocast_device(x: Tensor) -> str:
+    """The type of device whose autocast applies to a tensor, for ``torch.autocast``."""
+    # None applies on the meta device, for which torch.autocast raises an error.
+    return "cpu" if x.is_meta else x.device.type
 
 
 def backend(operation: str, x: Tensor) -> Any:

@@ -31,7 +31,7 @@ def run(kernel: Any, grid: tuple[int, ...], tensors: Sequence[Tensor], *values: 
     for tensor in tensors:
         pointers.append(pointer := tensor.data_ptr())
         bits |= pointer
-    if bits % 16:  # memory that Triton has to treat with more care than usual
+    if bits % 16:  # for memory that is not aligned to 16 bytes Triton compiles another kernel
         kernel[grid](*tensors, *values)
         return
     types = [tensor.dtype for tensor in tensors]

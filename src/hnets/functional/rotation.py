@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hnets.functional._dispatch import autocast_device
 from hnets.streams import Streams
 
 _SMALL = 1e-6
@@ -32,7 +33,7 @@ def rotate_pixels(x: Tensor, theta: float, mode: str = "bicubic") -> Tensor:
     cos, sin = math.cos(theta), math.sin(theta)
     # grid_sample asks where each output pixel comes from; its y axis points down.
     ratio = height / width
-    with torch.autocast(x.device.type, enabled=False):  # 8 bits do not tell pixels apart
+    with torch.autocast(autocast_device(x), enabled=False):  # 8 bits do not tell pixels apart
         wide = x.float() if x.dtype.itemsize < 4 else x
         matrix = wide.new_tensor([[cos, -sin * ratio, 0], [sin / ratio, cos, 0]])
         where = F.affine_grid(matrix.expand(len(x), 2, 3), list(x.shape), align_corners=False)
@@ -86,7 +87,7 @@ def mass_direction(images: Tensor) -> Tensor:
     The real part points right and the imaginary part up. The length is nearly the distance in
     pixels for small distances, grows ever more slowly, and stays below 1.
     """
-    with torch.autocast(images.device.type, enabled=False):  # as in `rotate_pixels`
+    with torch.autocast(autocast_device(images), enabled=False):  # as in `rotate_pixels`
         offset = centre_of_mass(images.float() if images.dtype.itemsize < 4 else images)
         return offset / (1 + offset.square().sum(1, keepdim=True)).sqrt()
 

@@ -72,6 +72,21 @@ class ComputedBuffers(nn.Module, ABC):
         return self
 
 
+class InputPrecisionBuffers(ComputedBuffers, ABC):
+    """Computed buffers that a float64 input gets in float64, even in a module of another type."""
+
+    def _compute(self, like: Tensor) -> None:
+        super()._compute(like)
+        # Plain attributes, which a graph can read; `_computed`, in NumPy, it could not call.
+        self._exact = {name: torch.tensor(value, device="cpu") for name, value in self._computed()}
+
+    def _buffer_for(self, x: Tensor, name: str) -> Tensor:
+        """The buffer of that name, in at least the precision of ``x``."""
+        buffer: Tensor = getattr(self, name)
+        wider = x.dtype.itemsize > buffer.dtype.itemsize
+        return self._exact[name].to(x) if wider else buffer
+
+
 def _follow(module: ComputedBuffers, _: object) -> None:
     """Bring the buffers to where a state dict loaded with ``assign=True`` brought the parameters.
 
@@ -136,6 +151,11 @@ def number(value: Any, name: str, wanted: str, low: float = 0.0, high: float = m
     return float(value)
 
 
+def divisor_eps(value: Any, name: str) -> float:
+    """The value of an argument that keeps a divisor from being 0, as in a black image."""
+    return number(value, name, "a number above 0", low=1e-30)
+
+
 def width(value: Any, name: str, most: float) -> float:
     """The width of a Gaussian."""
     sigma = number(value, name, "a width in pixels above 0", low=1e-9)
@@ -176,7 +196,7 @@ def floating(dtype: torch.dtype | None) -> None:
 
 def image(x: Tensor | fx.Proxy, who: str) -> None:
     """Raise unless ``x`` is ``(batch, channels, height, width)`` in floating point."""
-    if isinstance(x, fx.Proxy):  # any image, when `hnets.convert` reads a network
+    if isinstance(x, fx.Proxy):  # by which `hnets.convert` traces a network; it has no shape
         return
     expect_image(x, who)
     if not x.is_floating_point():
@@ -185,7 +205,7 @@ def image(x: Tensor | fx.Proxy, who: str) -> None:
 
 def gpu_order(x: Tensor) -> Tensor:
     """On a GPU in channels_last, for which cuDNN has its fastest kernels; elsewhere as it is."""
-    # Of a proxy of torch.fx, by which `hnets.convert` reads a network, it is neither.
+    # With a torch.fx proxy, by which `hnets.convert` traces a network, is_cuda is no bool.
     return x.contiguous(memory_format=torch.channels_last) if x.is_cuda is True else x
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._base import StreamModule, function, number, probability
+from hnets.nn._base import StreamModule, divisor_eps, function, probability
 from hnets.streams import Streams, StreamsLike
 
 
@@ -31,7 +31,7 @@ class ModReLU(StreamModule):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(streams, dtype)
-        self.magnitude_eps = number(magnitude_eps, "magnitude_eps", "a number from 0")
+        self.magnitude_eps = divisor_eps(magnitude_eps, "magnitude_eps")
         self.bias = nn.Parameter(torch.zeros(self.in_streams.fields, device=device, dtype=dtype))
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
@@ -64,7 +64,7 @@ class ModAct(StreamModule):
     ) -> None:
         super().__init__(streams)
         self.act = function(act, "act")
-        self.magnitude_eps = number(magnitude_eps, "magnitude_eps", "a number from 0")
+        self.magnitude_eps = divisor_eps(magnitude_eps, "magnitude_eps")
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the function to the magnitudes."""

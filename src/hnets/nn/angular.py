@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._base import ComputedBuffers, StreamModule, flag, function, highest_order, whole
+from hnets.nn._base import InputPrecisionBuffers, StreamModule, flag, function, highest_order, whole
 from hnets.nn.norm import AngularNorm2d
 from hnets.streams import StreamsLike
 
 _RELUS = (torch.relu, nn.functional.relu)
 
 
-class _Circle(ComputedBuffers, StreamModule):
+class _Circle(InputPrecisionBuffers, StreamModule):
     """Streams as functions on the circle, and the matrix that gives their values."""
 
     synthesis: Tensor
@@ -55,13 +55,13 @@ class FourierAct(_Circle):
 
     Unlike a function of magnitudes it mixes orders and phases. It is exactly equivariant to
     rotations by ``360 / samples`` degrees, and approximately to others, the better the more samples
-    there are: the error comes from orders of the result that the samples cannot tell apart.
+    there are: the error is aliasing, from orders of the result that are too high for the samples.
 
     Args:
         streams: a real order 0, then orders 1 to K, all of one multiplicity.
         act: the function, of any tensor; ReLU has the fastest form.
-        samples: how many angles; by default half as many again as there are coefficients, rounded
-            up to a multiple of four, so that rotations by 90 degrees are exact.
+        samples: how many angles; by default 1.5 times the number of coefficients, rounded up to a
+            multiple of four, so that rotations by 90 degrees are exact.
         norm: normalise the values before the function, as `AngularNorm2d` does.
         sync: take its statistics over all processes under distributed training, on any backend.
     """
@@ -93,13 +93,13 @@ class FourierAct(_Circle):
         """
         if not inplace:
             self.in_streams.check(x, "FourierAct")
-        norm = self.norm
+        norm, synthesis = self.norm, self._buffer_for(x, "synthesis")
         if not self._rectifies:
-            return F.fourier_act(x if norm is None else norm(x), self.act, self.synthesis)
+            return F.fourier_act(x if norm is None else norm(x), self.act, synthesis)
         if norm is None:
-            return F.fourier_relu(x, None, None, self.synthesis, inplace)
+            return F.fourier_relu(x, None, None, synthesis, inplace)
         how = (norm.training, norm.momentum, norm.eps, norm.group)
-        return F.batch_fourier_relu(x, *norm.values, self.synthesis, *how, inplace)
+        return F.batch_fourier_relu(x, *norm.values, synthesis, *how, inplace)
 
 
 class PolyAct(_Circle):
@@ -141,6 +141,7 @@ class PolyAct(_Circle):
     def forward(self, x: Tensor) -> Tensor:
         """``(batch, channels, height, width)``, normalised if built so, through the polynomial."""
         self.in_streams.check(x, "PolyAct")
-        linear, square = (v.to(self.synthesis)[:, None, None] for v in (self.linear, self.square))
+        synthesis = self._buffer_for(x, "synthesis")
+        linear, square = (v.to(synthesis)[:, None, None] for v in (self.linear, self.square))
         normalised = x if self.norm is None else self.norm(x)
-        return F.fourier_act(normalised, lambda f: f * (linear + square * f), self.synthesis)
+        return F.fourier_act(normalised, lambda f: f * (linear + square * f), synthesis)

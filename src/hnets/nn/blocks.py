@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets.basis import Rings
-from hnets.nn._base import StreamModule, flag, is_circle, whole
+from hnets.nn._base import StreamModule, flag, is_circle, square, whole
 from hnets.nn.angular import FourierAct
 from hnets.nn.conv import HConv2d, all_kernels
 from hnets.nn.norm import HBatchNorm2d
@@ -22,8 +22,8 @@ from hnets.streams import Streams, StreamsLike
 
 Make = Callable[..., HConv2d]
 _GAIN = 0.25
-"""Of the initial weights of the last convolution of a block: twenty blocks less than double the
-power of their input, and gradients reach all weights from the start."""
+"""Of the initial weights of the last convolution of a block: twenty blocks about double the power
+of a normalised map, or less, and gradients reach all weights from the start."""
 
 
 class SqueezeExcite(StreamModule):
@@ -59,7 +59,7 @@ class SqueezeExcite(StreamModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """Gate ``(batch, channels, height, width)``."""
-        self.in_streams.check(x, "SqueezeExcite", image=True)
+        self.in_streams.check(x, "SqueezeExcite", image=True, dtype=self.squeeze.weight.dtype)
         if self._real:
             means = torch.cat([x[:, where].mean((2, 3)) for where in self._real], 1)
         else:
@@ -75,9 +75,9 @@ class _Block(StreamModule, ABC):
         self,
         in_streams: StreamsLike,
         out_streams: StreamsLike,
-        kernel_size: int = 5,
+        kernel_size: int | tuple[int, int] = 5,
         *,
-        stride: int = 1,
+        stride: int | tuple[int, int] = 1,
         mirror: bool = False,
         rings: Rings | None = None,
         squeeze: bool = False,
@@ -87,15 +87,18 @@ class _Block(StreamModule, ABC):
     ) -> None:
         super().__init__(in_streams, dtype)
         self.out_streams = Streams(out_streams)
-        self.stride = whole(stride, "stride")
-        self.pool = HAvgPool2d(stride) if stride > 1 else None
+        self.stride = square(stride, "stride")
+        self.pool = HAvgPool2d(self.stride) if self.stride > 1 else None
         if rings is None:
-            rings = "gaussian" if whole(kernel_size, "kernel_size") > 3 else "exact"
+            rings = "gaussian" if square(kernel_size, "kernel_size") > 3 else "exact"
         kinds = all_kernels(flag(mirror, "mirror"))
         like: dict[str, Any] = {"device": device, "dtype": dtype}
         mix: Make = partial(HConv2d, kernel_size=1, **kinds, **like)
-        options = {"padding": "same", "rings": rings} | kinds | like | options
-        conv: Make = partial(HConv2d, kernel_size=kernel_size, **options)
+        options = {"rings": rings} | kinds | like | options
+
+        def conv(into: Streams, out: Streams, **fixed: Any) -> HConv2d:  # by the block
+            return HConv2d(into, out, kernel_size, padding="same", **fixed, **options)
+
         self.skip = None
         if self.in_streams != self.out_streams:
             if set(self.out_streams.orders) != set(self.in_streams.orders):
@@ -160,7 +163,8 @@ class ResidualBlock(_Block):
             equivariant: without mirrors with ``phase="free"``.
         rings: those of `HConv2d`; by default ``"gaussian"`` from 5×5.
         squeeze: gate the fields before the last convolution, as `SqueezeExcite` does.
-        options: other arguments of the k×k `HConv2d`, such as ``phase`` or ``padding_mode``.
+        options: other arguments of the k×k `HConv2d`, such as ``phase`` or ``padding_mode``; the
+            padding is ``"same"``.
     """
 
     def _layers(self, conv: Make, mix: Make, like: dict[str, Any]) -> list[Any]:
@@ -180,8 +184,8 @@ class LightBlock(_Block):
     [4368, 57600]
 
     In the depthwise convolution orders meet and fields do not; in the 1×1 one fields meet and
-    orders do not. Arguments and ``act`` are those of `ResidualBlock`; a field is one per stream,
-    and where multiplicities differ, a share of each.
+    orders do not. Arguments and ``act`` are those of `ResidualBlock`, without ``groups``: there are
+    as many as the streams have channels each, or where multiplicities differ, as divide them all.
     """
 
     def _layers(self, conv: Make, mix: Make, like: dict[str, Any]) -> list[Any]:

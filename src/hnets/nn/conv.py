@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets.basis import Rings
 from hnets.nn._base import flag, floating, pair, square, whole, width
-from hnets.nn.kernel import Combine, HarmonicFilters
-from hnets.plan import KernelSpec, Phase
+from hnets.nn.kernel import HarmonicFilters
+from hnets.plan import Combine, KernelSpec, Phase
 from hnets.streams import Streams, StreamsLike
 
 
 def all_kernels(mirror: bool) -> dict[str, Any]:
-    """The options of `HConv2d` for all equivariant kernels: they cost as much as fewer."""
+    """The options of `HConv2d` for all equivariant kernels, with no more multiplications."""
     return {"mirror": True} if mirror else {"phase": "free", "share": False, "conjugate": True}
 
 
@@ -111,18 +111,7 @@ class HConv2d(nn.Module):
             raise ValueError(f'padding_mode is "zeros" or "reflect", got {padding_mode!r}')
         self.in_streams, out = Streams(in_streams), Streams(out_streams)
         self.out_streams = out * (len(self.in_streams) if combine == "stack" else 1)
-        if padding == "same":
-            reach = [step * (self.kernel_size - 1) for step in self.dilation]
-            if any(each % 2 for each in reach):
-                raise ValueError(
-                    f'padding="same" needs an odd kernel_size, got {self.kernel_size}: an even one '
-                    "would shift the centres of equivariance by half a pixel; give the padding as "
-                    "a number"
-                )
-            self.padding = (reach[0] // 2, reach[1] // 2)
-        else:
-            pixels = 0 if padding == "valid" else padding
-            self.padding = pair(pixels, "padding", least=0, other='"same", "valid", ')
+        self.padding = _pixels(padding, self.kernel_size, self.dilation)
         self.padding_mode, self.combine = padding_mode, combine
         if flag(mirror, "mirror") and phase not in (None, "none"):
             raise ValueError(
@@ -174,6 +163,20 @@ class HConv2d(nn.Module):
         return text
 
 
+def _pixels(padding: Any, kernel_size: int, dilation: tuple[int, int]) -> tuple[int, int]:
+    """The pixels above and below, and at the left and right, of an argument ``padding``."""
+    if padding != "same":
+        pixels = 0 if padding == "valid" else padding
+        return pair(pixels, "padding", least=0, other='"same", "valid", ')
+    reach = [step * (kernel_size - 1) for step in dilation]
+    if any(each % 2 for each in reach):
+        raise ValueError(
+            f'padding="same" needs an odd kernel_size, got {kernel_size}: an even one would shift '
+            "the centres of equivariance by half a pixel; give the padding as a number"
+        )
+    return reach[0] // 2, reach[1] // 2
+
+
 class FrozenHConv2d(nn.Conv2d):
     """An `HConv2d` whose kernel is assembled once: a plain convolution, for inference.
 
@@ -207,7 +210,7 @@ class FrozenHConv2d(nn.Conv2d):
         self.filters = layer.filters
         self.in_streams, self.out_streams = layer.in_streams, layer.out_streams
         self.combine = layer.combine
-        # What a small image costs is Python: what the layer is, is asked once.
+        # A small image takes mostly Python's time, so this is decided once.
         self._plain = len(segments) == groups == 1 and self.padding_mode == "zeros"
         self._plain &= self.combine != "max"
         self.requires_grad_(False).train(layer.training)
@@ -225,7 +228,7 @@ class FrozenHConv2d(nn.Conv2d):
         before = self.weight.dtype
         super()._apply(fn, recurse)
         if self.weight.dtype.itemsize > before.itemsize:
-            _assemble(self)  # the digits that the kernel did not have
+            _assemble(self)  # with all digits of the new type
         return self
 
 

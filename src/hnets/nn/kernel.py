@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 import torch
@@ -15,10 +14,8 @@ from torch import Tensor, nn
 from hnets import functional as F
 from hnets.initialisation import radial_std
 from hnets.nn._base import ComputedBuffers
-from hnets.plan import KernelSpec, Piece, Plan, Segment, make_plan, split
+from hnets.plan import Combine, KernelSpec, Piece, Plan, Segment, make_plan, split
 from hnets.streams import Streams
-
-Combine = Literal["sum", "stack", "max"]
 
 
 class HarmonicFilters(ComputedBuffers):
@@ -27,8 +24,8 @@ class HarmonicFilters(ComputedBuffers):
     Its output is the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
     convolution that computes all paths, with the groups of fields of ``spec``. Where channels fall
     into `segments` that do not meet, a row has the weights on the inputs of its own segment, then
-    zeros up to the widest one. So it is where converging responses are not summed: each input
-    stream then has its own copy of the outputs.
+    zeros up to the width of the widest one. If converging responses are not summed, every input
+    stream is a segment, with its own copy of the outputs.
     """
 
     radial: nn.ParameterDict
@@ -70,7 +67,7 @@ class HarmonicFilters(ComputedBuffers):
 
     def reset_parameters(self) -> None:
         """Draw radial weights that keep the power at every frequency, and phases in [0, 2π)."""
-        std = radial_std(self.plan, separate=self.combine != "sum")
+        std = radial_std(self.plan, self.combine)
         with torch.no_grad():
             for number, weight in self.radial.items():
                 each = torch.tensor(std[int(number)], device=weight.device, dtype=weight.dtype)
@@ -89,12 +86,12 @@ class HarmonicFilters(ComputedBuffers):
             kernel = self._kernel().to(like.dtype)
         if self.combine == "sum":
             return kernel
-        return _rows_of([kernel[:, where] for where in self.in_streams.slices])
+        return _stacked([kernel[:, where] for where in self.in_streams.slices])
 
     def _kernel(self) -> Tensor:
         if len(self._rows) == len(self._rows[0]) == 1:
             return self._block(*self._rows[0][0])
-        return _rows_of([torch.cat([self._block(*b) for b in row], 1) for row in self._rows])
+        return _stacked([torch.cat([self._block(*b) for b in row], 1) for row in self._rows])
 
     def _block(self, number: str, shape: tuple[int, int, int, int]) -> Tensor:
         size = self.spec.kernel_size
@@ -122,8 +119,8 @@ class HarmonicFilters(ComputedBuffers):
         return f"|orders| {', '.join(map(str, orders))}"
 
 
-def _rows_of(kernels: list[Tensor]) -> Tensor:
-    """One kernel below the other, narrow ones with zeros at the end of their rows."""
+def _stacked(kernels: list[Tensor]) -> Tensor:
+    """Kernels concatenated along the outputs, with zeros for the inputs that narrow ones lack."""
     widest = max(kernel.shape[1] for kernel in kernels)
     pad = nn.functional.pad
     return torch.cat([pad(k, (0, 0, 0, 0, 0, widest - k.shape[1])) for k in kernels])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._base import StreamModule, flag, highest_order, number
+from hnets.nn._base import StreamModule, divisor_eps, flag, highest_order, number
 from hnets.streams import StreamsLike
 
 
@@ -99,7 +99,7 @@ class HBatchNorm2d(_BatchNorm):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(streams, eps, momentum, sync, device, dtype)
-        self.magnitude_eps = number(magnitude_eps, "magnitude_eps", "a number from 0")
+        self.magnitude_eps = divisor_eps(magnitude_eps, "magnitude_eps")
 
     def _fields(self) -> int:
         return self.in_streams.fields

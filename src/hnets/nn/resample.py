@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hnets import functional as F
-from hnets.nn._base import ComputedBuffers, image, square, width
+from hnets.nn._base import InputPrecisionBuffers, image, square, width
 
 
 class HAvgPool2d(nn.Module):
@@ -39,7 +39,7 @@ class HAvgPool2d(nn.Module):
         return str(self.kernel_size)
 
 
-class HBlurPool2d(ComputedBuffers):
+class HBlurPool2d(InputPrecisionBuffers):
     """Gaussian blur, then every ``stride``-th pixel: less aliasing than a mean (section 4.2).
 
     Centres of equivariance go where `HAvgPool2d` puts them: the window has the parity of the
@@ -65,7 +65,7 @@ class HBlurPool2d(ComputedBuffers):
     def forward(self, x: Tensor) -> Tensor:
         """Pool ``(batch, channels, height, width)``."""
         image(x, "HBlurPool2d")
-        return F.blur_pool2d(x, self.window, self.stride)
+        return F.blur_pool2d(x, self._buffer_for(x, "window"), self.stride)
 
     def extra_repr(self) -> str:
         """The arguments, for `print`."""

@@ -32,8 +32,8 @@ _KIND = Nonlinearity(
 def synthesis(order: int, samples: int) -> NDArray[np.float64]:
     """The matrix ``(samples, 1 + 2·order)`` from coefficients to values at evenly spaced angles.
 
-    Its transpose divided by the number of samples leads back, exactly if there are more than twice
-    as many samples as the order.
+    Its transpose divided by the number of samples leads back to the coefficients, exactly if there
+    are more than twice as many samples as the order.
 
     >>> matrix = synthesis(order=2, samples=8)
     >>> bool(np.allclose(matrix.T @ matrix / 8, np.eye(5)))
@@ -50,8 +50,8 @@ def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -
     """Apply ``act`` to the values of f at evenly spaced angles, and go back to coefficients.
 
     The values are ``(batch, samples, multiplicity, height, width)``, and ``synthesis`` the matrix
-    of that name, as a tensor. Gradients compute the values again instead of keeping them: they are
-    more numbers than the coefficients.
+    of that name, as a tensor. The backward pass computes the values again instead of keeping them,
+    as they take more memory than the coefficients.
     """
     if not torch.is_grad_enabled() or _KIND.needs_reference(x):
         return reference.fourier_act(x, act, synthesis)

@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional._batch_norm import fold_batch_norm, moments
-from hnets.functional._dispatch import exporting
+from hnets.functional._dispatch import autocast_device, exporting
 
 
 def fourier_act(x: Tensor, act: Callable[[Tensor], Tensor], synthesis: Tensor) -> Tensor:
     """To values on the circle, through ``act``, and back to coefficients."""
     samples, parts = synthesis.shape
     # Autocast would round the angles to 8 bits, and with them the equivariance.
-    with torch.autocast(x.device.type, enabled=False):
+    with torch.autocast(autocast_device(x), enabled=False):
         wide = x.to(synthesis.dtype)
         values = mix(synthesis, wide.unflatten(1, (parts, -1)))
         back = mix(synthesis.T / samples, act(values))

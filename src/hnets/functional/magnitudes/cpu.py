@@ -29,12 +29,12 @@ def forward(
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, where a scale of None is 1."""
     y = x if inplace else torch.empty_like(x)
-    if x.numel() > _SHARE or len(streams.groups) > 1:
+    if x.numel() > _SHARE or len(streams.runs) > 1:
         for (view, target), (a, b) in _pieces((x, y), (scale, shift), streams):
             _rectify(view, a, b, magnitude_eps, target)
         return y
-    # What a small image costs is Python, so nothing is called here that need not be.
-    count, parts, width = streams.groups[0]
+    # A small image takes mostly Python's time, so there are as few calls as possible.
+    count, parts, width = streams.runs[0]
     images, _, height, across = x.shape
     view = target = x.view(images, count, parts, width, height, across)
     if not inplace:
@@ -136,9 +136,9 @@ def backward_batch(
 
 def magnitude(x: Tensor, streams: Streams) -> Tensor:
     """|z| per field."""
-    if x.numel() <= _SHARE and len(streams.groups) == 1:  # as in `forward`
+    if x.numel() <= _SHARE and len(streams.runs) == 1:  # as in `forward`
         images, _, height, across = x.shape
-        square = _square(x.view(images, *streams.groups[0], height, across), 0.0)
+        square = _square(x.view(images, *streams.runs[0], height, across), 0.0)
         return square.flatten(1, 2).sqrt().to(x.dtype)  # no view: autograd lets users change it
     lengths = x.new_empty(len(x), streams.fields, *x.shape[2:])
     for (view, target), _ in _pieces((x,), (), streams, (lengths,)):
@@ -168,15 +168,15 @@ def _pieces(
     streams: Streams,
     lengths: tuple[Tensor, ...] = (),
 ) -> Iterable[tuple[list[Tensor], list[Any]]]:
-    """Cut maps by images, groups of streams and rows; each piece comes with its values per field.
+    """Cut maps by images, runs of streams and rows; each piece comes with its values per field.
 
     Pieces are ``(images, streams, parts, multiplicity, h, w)``, values ``(streams, mult, 1, 1)``.
     Those of ``lengths``, which have one number per field and pixel, come last, with one part.
     """
-    first, groups = maps[0], streams.groups
+    first, runs = maps[0], streams.runs
     most = _SHARE * torch.get_num_threads()
-    if first.numel() <= most and len(groups) == 1:  # small inputs: one view
-        count, parts, width = groups[0]
+    if first.numel() <= most and len(runs) == 1:  # small inputs: one view
+        count, parts, width = runs[0]
         images, _, height, across = first.shape
         views = [m.view(images, count, parts, width, height, across) for m in maps]
         views += [m.view(images, count, 1, width, height, across) for m in lengths]
@@ -195,20 +195,20 @@ def _cut(
     images = max(1, most // image)
     rows = max(1, min(height, most * height // image))  # all, unless one image is too large
     channel = field = 0
-    for group in streams.groups:
-        of_group = [
-            v if v is None else v[field : field + group.fields].view(group.streams, -1, 1, 1)
+    for run in streams.runs:
+        of_run = [
+            v if v is None else v[field : field + run.fields].view(run.streams, -1, 1, 1)
             for v in values
         ]
-        views = [m[:, channel : channel + group.channels].unflatten(1, tuple(group)) for m in maps]
+        views = [m[:, channel : channel + run.channels].unflatten(1, tuple(run)) for m in maps]
         views += [
-            m[:, field : field + group.fields].unflatten(1, (group.streams, 1, -1)) for m in lengths
+            m[:, field : field + run.fields].unflatten(1, (run.streams, 1, -1)) for m in lengths
         ]
         for of_images in zip(*(view.split(images) for view in views), strict=True):
             for piece in zip(*(view.split(rows, 4) for view in of_images), strict=True):
-                yield list(piece), of_group
-        channel += group.channels
-        field += group.fields
+                yield list(piece), of_run
+        channel += run.channels
+        field += run.fields
 
 
 _constants: dict[tuple[float, torch.dtype], Tensor] = {}
@@ -242,5 +242,9 @@ def _inner(grad: Tensor, view: Tensor, factor: Tensor) -> Tensor:
 
 
 def _sum(values: Tensor) -> Tensor:
-    """Sum over batch and pixels of ``(batch, streams, mult, h, w)``: pixels first is faster."""
-    return values.sum((3, 4)).sum(0)[..., None, None]
+    """Sum over batch and pixels of ``(batch, streams, mult, h, w)``: pixels first is faster.
+
+    Variances are small differences of such sums, so those over the batch, which are few, are added
+    in float64.
+    """
+    return values.sum((3, 4)).sum(0, dtype=torch.float64)[..., None, None]

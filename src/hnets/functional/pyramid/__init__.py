@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hnets.functional._autograd import Halve, MeanPool
-from hnets.functional._dispatch import backend, needs_reference, tracing
+from hnets.functional._dispatch import autocast_device, backend, needs_reference, tracing
 from hnets.functional.pyramid import reference
 
 
@@ -90,16 +90,16 @@ def margin_to_halve(side: int, times: int) -> int:
 def crop(x: Tensor, height: int, width: int) -> Tensor:
     """The middle of ``(batch, channels, height, width)``: the inverse of `pad_to_halve`."""
     top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
-    if tracing():  # slices would fix the sizes of a graph: are they all of it or not?
+    if tracing():  # a graph would specialise on whether a slice is the whole map
         rows, columns = (torch.arange(side, device=x.device) for side in (height, width))
         return x.index_select(2, rows + top).index_select(3, columns + left)
     return x[:, :, top : top + height, left : left + width]
 
 
 def trim(x: Tensor, cut: Sequence[int], times: int) -> Tensor:
-    """Maps that were halved, without what pixels at the left, right, top and bottom became.
+    """Crop maps that were halved ``times`` by a margin given in pixels of the full size.
 
-    ``cut`` says how many, in multiples of ``2**times``, or is empty for none.
+    ``cut`` is the margin left, right, above and below, in multiples of ``2**times``, or empty.
 
     >>> trim(torch.zeros(1, 1, 9, 9), (0, 8, 4, 0), 2).shape
     torch.Size([1, 1, 8, 7])
@@ -139,7 +139,7 @@ def enlarge2d(x: Tensor, height: int, width: int, times: int) -> Tensor:
     >>> enlarge2d(torch.tensor([[[[1.0, 7.0]]]]), 1, 3, 1)
     tensor([[[[1., 4., 7.]]]])
     """
-    device = x.device.type
+    device = autocast_device(x)
     if torch.is_autocast_enabled(device):  # 8 bits are too few for the position of a pixel
         with torch.autocast(device, enabled=False):
             return enlarge2d(x.float(), height, width, times).to(x.dtype)
@@ -157,7 +157,8 @@ def double2d(x: Tensor, height: int, width: int) -> Tensor:
     tensor([[[[1., 4., 7.]]]])
     """
     odd = height % 2
-    if not tracing() and x.device.type == "cpu" and odd == width % 2:  # or a graph would fix it
+    # A graph would specialise on whether sides are odd.
+    if not tracing() and x.device.type == "cpu" and odd == width % 2:
         return F.interpolate(x, (height, width), mode="bilinear", align_corners=bool(odd))
     # Weights are quarters, which half precision holds exactly.
     down, across = (
@@ -173,7 +174,7 @@ def double2d(x: Tensor, height: int, width: int) -> Tensor:
 def _weights(fine: int, coarse: int, times: int, like: Tensor) -> Tensor:
     """The weight of each coarse pixel in each fine one, ``(fine, coarse)``."""
     dtype = torch.promote_types(like.dtype, torch.float32)
-    # Twice the place, in whole numbers: files of exported graphs hold no other ones.
+    # Twice the position, a whole number: exported graphs have no fractions of symbolic sizes.
     at = torch.arange(fine, device=like.device, dtype=dtype) * 2 - (fine - 1)
     at = ((at / 2**times + (coarse - 1)) / 2).clamp(0, coarse - 1)
     pixels = torch.arange(coarse, device=like.device, dtype=dtype)
