@@ -385,8 +385,9 @@ def results_page() -> str:
         f"![ODS against parameters and against CPU time]({FRONT})",
         "*Drawn by `hnets reproduce edges`.* Detectors trained from scratch: above and to the left "
         "is better; those with a ‡ were trained on PASCAL VOC as well. A line joins the detectors "
-        "that are better than all that cost no more. [What was tried](benchmarks.md#what-was-tried-for-edges) on the way, and where "
-        "it falls short of what was wanted, is on the page of benchmarks.",
+        "that are better than all that cost no more. [What was tried](benchmarks.md#what-was-tried-"
+        "for-edges) on the way, and where it falls short of what was wanted, is on the page of "
+        "benchmarks.",
         "## How the numbers were made",
         _provenance({**digits, **past}, DIGITS[0]),
         _provenance({r["name"]: r for _, r in _centred_rows()}, DIGITS[1]),
