@@ -18,6 +18,7 @@ from drawings import apart, blobs
 from hnets import models
 from hnets.data.image_file import ImageError
 from hnets.errors import InputError
+from hnets.functional.pyramid import margin_to_halve
 from hnets.metrics import suppression
 from hnets.metrics.skeleton import skeletonise
 from hnets.models import _weights as store
@@ -104,6 +105,17 @@ def test_images_may_be_small(size: tuple[int, int]) -> None:
     assert np.isfinite(strength).all()
     assert np.isfinite(angle).all()
     assert detector().suppressed(pixels).shape == size
+
+
+@pytest.mark.parametrize("size", [(34, 50), (40, 52), (47, 33), (3, 70)])
+def test_beyond_its_border_an_image_goes_on_as_its_mirror_image(size: tuple[int, int]) -> None:
+    """Where a border is repeated instead, its pixels become stripes, which have edges."""
+    pixels = blobs(*size)
+    margins = [margin_to_halve(side, 4) for side in size]
+    padded = np.pad(pixels, [*((n, n) for n in margins), (0, 0)], "reflect")
+    top, left = margins
+    expected = detector()(padded)[top : top + size[0], left : left + size[1]]
+    np.testing.assert_allclose(detector()(pixels), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
