@@ -103,9 +103,9 @@ def front_figure(points: Sequence[FrontPoint]) -> Figure:
 
     figure = Sheet(9.2, 4.2).figure
     left, right = figure.subplots(1, 2, sharey=True)
-    costs = {left: [each.parameters for each in points], right: [each.time for each in points]}
-    for axes, values in costs.items():
-        measured = [(cost, point) for cost, point in zip(values, points, strict=True) if cost]
+    parameters: list[tuple[float | None, FrontPoint]] = [(each.parameters, each) for each in points]
+    for axes, pairs in ((left, parameters), (right, [(each.time, each) for each in points])):
+        measured = [(cost, point) for cost, point in pairs if cost is not None]
         for cost, point in measured:
             colour, kind = (GREEN, "trained here") if point.ours else (MUTED, "as published")
             axes.plot(cost, point.ods, "o", color=colour, markersize=6, label=kind)
@@ -123,7 +123,7 @@ def front_figure(points: Sequence[FrontPoint]) -> Figure:
         axes.plot(*zip(*front, strict=True), color=MUTED, linewidth=0.9, zorder=1, label="front")
     left.set(xlabel="parameters", ylabel="ODS on BSDS500, one scale")
     right.set_xlabel("CPU time, H-DSN = 1")
-    _log_ticks(left, {1000 * k: f"{k}k" for k in (20, 50, 100, 200, 500)} | {10**6: "1M"})
+    _log_ticks(left, {**{1e3 * k: f"{k}k" for k in (20, 50, 100, 200, 500)}, 1e6: "1M"})
     _log_ticks(right, {times: f"{times:g}" for times in (0.2, 0.5, 1, 2, 5, 10)})
     handles, labels = left.get_legend_handles_labels()
     kinds = dict(zip(labels, handles, strict=True))

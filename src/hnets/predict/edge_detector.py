@@ -216,7 +216,7 @@ class EdgeDetector:
         return stack(results) if stacked else results
 
 
-def _check_scales(scales: Sequence[float]) -> None:
+def _check_scales(scales: object) -> None:
     low, high = SCALES
     values: tuple[object, ...] = tuple(scales) if isinstance(scales, Iterable) else ()
     if not values or not all(isinstance(x, Real) and low <= float(x) <= high for x in values):
