@@ -10,9 +10,12 @@ fit again with those, since the lines depend on them too).
 """
 
 import argparse
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt
 from scipy.optimize import minimize
@@ -21,6 +24,8 @@ import hnets
 from hnets.data.bsds import photos
 from hnets.metrics.berkeley import DISTANCE
 from hnets.metrics.suppression import suppress
+from hnets.plot import Sheet, figure_style, save
+from hnets.plot.style import BLUE, GREEN, MUTED, ORANGE, light
 
 BORDER = 5
 """Pixels next to the border, where the benchmark's suppression fades."""
@@ -72,15 +77,24 @@ def main() -> None:
         print("\n".join(f"  {said:.2f} is right in {true:.2f}" for said, true in points))
         curves[weights] = points
     if options.plot:
-        import matplotlib.pyplot as plt
+        save(reliability_figure(curves), options.plot)
 
-        figure, axes = plt.subplots(figsize=(4, 4))
-        axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-        for weights, points in curves.items():
-            axes.plot(*zip(*points, strict=True), "o-", label=Path(weights).stem)
-        axes.set(xlabel="strength of a line", ylabel="share that someone drew", aspect="equal")
-        axes.legend()
-        figure.savefig(options.plot, bbox_inches="tight", dpi=150)
+
+@figure_style()
+def reliability_figure(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
+    """How often lines are right against their strength, one curve per network."""
+    figure = Sheet(4.6, 4.4).figure
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle="--")
+    for (weights, points), colour in zip(curves.items(), cycle((BLUE, ORANGE, GREEN))):
+        label = Path(weights).stem
+        axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=4, label=label)
+    axes.set(xlabel="strength of a line", ylabel="share that someone drew", aspect="equal")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    light(axes)
+    axes.legend(frameon=False, loc="upper left")
+    figure.tight_layout()
+    return figure
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as functional
@@ -205,18 +206,25 @@ def test_the_gaussian_window_is_symmetric_and_sums_to_one(size: int) -> None:
 # Padding, and back --------------------------------------------------------------------------------
 
 
-@given(sizes, st.integers(1, 5))
-def test_padding_makes_sizes_that_can_be_halved(size: tuple[int, int], times: int) -> None:
+@given(sizes, st.integers(1, 5), st.booleans())
+def test_padding_makes_sizes_that_can_be_halved(
+    size: tuple[int, int], times: int, mirror: bool
+) -> None:
     x = image(size)
-    padded = F.pad_to_halve(x, times)
+    padded = F.pad_to_halve(x, times, mirror)
     for side, now in zip(size, padded.shape[2:], strict=True):
         assert now % 2**times == side % 2
         assert side <= now < side + 2**times
     assert torch.equal(F.crop(padded, *size), x)
-    again = F.pad_to_halve(padded, times)
+    margins = [(now - side) // 2 for side, now in zip(size, padded.shape[2:], strict=True)]
+    expected = np.pad(
+        x.numpy(), [(0, 0), (0, 0), *((n, n) for n in margins)], "reflect" if mirror else "edge"
+    )
+    assert torch.equal(padded, torch.from_numpy(expected))
+    again = F.pad_to_halve(padded, times, mirror)
     assert again is padded
     for quarters in (1, 2, 3):
-        rotated = F.pad_to_halve(torch.rot90(x, quarters, (2, 3)), times)
+        rotated = F.pad_to_halve(torch.rot90(x, quarters, (2, 3)), times, mirror)
         assert torch.equal(rotated, torch.rot90(padded, quarters, (2, 3)))
 
 

@@ -2,7 +2,9 @@
 
 import functools
 import math
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from drawings import apart, blobs
 from hnets import models
 from hnets.data.image_file import ImageError
 from hnets.errors import InputError
+from hnets.functional.pyramid import margin_to_halve
 from hnets.metrics import suppression
 from hnets.metrics.skeleton import skeletonise
 from hnets.models import _weights as store
@@ -104,6 +107,17 @@ def test_images_may_be_small(size: tuple[int, int]) -> None:
     assert detector().suppressed(pixels).shape == size
 
 
+@pytest.mark.parametrize("size", [(34, 50), (40, 52), (47, 33), (3, 70)])
+def test_beyond_its_border_an_image_goes_on_as_its_mirror_image(size: tuple[int, int]) -> None:
+    """Where a border is repeated instead, its pixels become stripes, which have edges."""
+    pixels = blobs(*size)
+    margins = [margin_to_halve(side, 4) for side in size]
+    padded = np.pad(pixels, [*((n, n) for n in margins), (0, 0)], "reflect")
+    top, left = margins
+    expected = detector()(padded)[top : top + size[0], left : left + size[1]]
+    np.testing.assert_allclose(detector()(pixels), expected, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -113,7 +127,7 @@ def test_images_may_be_small(size: tuple[int, int]) -> None:
         (np.zeros((40, 52, 2), np.uint8), r"got \(40, 52, 2\)$"),
         (np.zeros((1, 2, 3, 4, 3), np.uint8), r"got \(1, 2, 3, 4, 3\)$"),
         (np.zeros((0, 5), np.uint8), r"should have pixels, got an array of shape \(0, 5\)"),
-        (np.zeros((0, 4, 5, 3)), r"got \(0, 4, 5, 3\)"),
+        (np.zeros((0, 4, 5, 3)), r"should have pixels, got an array of shape \(0, 4, 5, 3\)"),
         (np.full((4, 4), 200), r"got int64 from 200 to 200; if white is 255, use image\.astype"),
         (np.full((4, 4), 200.0), r"got float64 from 200\.0 to 200\.0; if white is 255"),
         (np.full((4, 4), -0.5), r"from 0 to 1, got float64 from -0\.5 to -0\.5; scale it first"),
@@ -137,10 +151,27 @@ def test_values_may_be_off_by_rounding() -> None:
     assert np.isfinite(detector()(almost)).all()
 
 
-@pytest.mark.parametrize("scales", [(), (0,), (1, -1), (100,), (math.nan,)])
-def test_scales_that_make_no_sense_are_named(scales: tuple[float, ...]) -> None:
-    with pytest.raises(InputError, match=r"scales are numbers from 0\.1 to 4, at least one, got"):
+@pytest.mark.parametrize("scales", [(), (0,), (1, -1), (100,), (math.nan,), 0.5, "1", ("a",), None])
+def test_scales_that_make_no_sense_are_named(scales: Any) -> None:
+    message = r"scales are numbers from 0\.1 to 4, at least one, as in \(0\.5, 1, 1\.5\), got "
+    with pytest.raises(InputError, match=message + re.escape(repr(scales))):
         detector()(blobs(), scales)
+
+
+def test_scales_may_be_an_array() -> None:
+    expected = detector()(blobs(), (0.5, 1))
+    np.testing.assert_array_equal(detector()(blobs(), np.array([0.5, 1])), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16])
+def test_tensors_are_taken_like_arrays(dtype: torch.dtype) -> None:
+    levels = torch.from_numpy(blobs()) // 128 * 255  # black and white: exact in all of these
+    values = levels if dtype == torch.uint8 else (levels / 255).to(dtype).requires_grad_()
+    expected = detector()(levels.numpy())
+    np.testing.assert_allclose(detector()(values), expected, atol=1e-6)
+    np.testing.assert_allclose(detector()(torch.stack([values] * 2))[1], expected, atol=1e-6)
+    with pytest.raises(InputError, match=r"got \(3, 40, 52\); .* with image\.movedim\(0, -1\)"):
+        detector()(values.movedim(-1, 0))
 
 
 # The network --------------------------------------------------------------------------------------
@@ -185,8 +216,9 @@ def test_an_hed_finds_edges_but_not_their_orientation() -> None:
 
 
 def test_other_networks_and_devices_are_refused() -> None:
-    with pytest.raises(InputError, match=r"a network that finds edges, .*, got a Linear"):
-        EdgeDetector(nn.Linear(3, 4))
+    for weights, kind in ((nn.Linear(3, 4), "Linear"), (None, "NoneType"), (3, "int")):
+        with pytest.raises(InputError, match=rf"a network that finds edges, .*, got a {kind}"):
+            EdgeDetector(weights)  # type: ignore[arg-type] # what a caller may pass
     with pytest.raises(InputError, match="such as cpu or cuda, got 'nowhere'"):
         EdgeDetector(edge_network(), device="nowhere")
     if not torch.cuda.is_available():
@@ -298,7 +330,11 @@ def test_images_come_in_and_go_out(tmp_path: Path) -> None:
     lines = np.asarray(detector().draw(pixels, "thin")) / 255
     np.testing.assert_allclose(lines, suppress_edges(strength), atol=0.5 / 255 + 1e-6)
     for kind in ("orientation", "overlay"):
-        assert detector().draw(pixels, kind).mode == "RGB"
+        drawn = detector().draw(pixels, kind)
+        assert drawn.mode == "RGB"
+        for same in (pixels / 255, pixels.astype(np.uint16) * 257):  # one image in other numbers
+            again = np.asarray(detector().draw(same, kind)).astype(int)
+            np.testing.assert_allclose(again, np.asarray(drawn), atol=1)
     with pytest.raises(InputError, match="there is no kind 'thick' of edges; did you mean 'thin'"):
         detector().draw(pixels, "thick")
     with pytest.raises(InputError, match="there is no kind None of edges; choose from edges, "):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -15,10 +17,11 @@ from commands import Command
 from hnets.data import bsds
 from hnets.errors import InputError
 from hnets.models import create_model, model_card, save
+from hnets.plot import front_figure
 from hnets.predict import EdgeDetector
 from hnets.studies import retrain
 from hnets.studies.scoring import WAYS, score_results
-from hnets.studies.tables import EDGES, TABLE2, edge_front
+from hnets.studies.tables import EDGES, TABLE2, FrontPoint, edge_front
 from hnets.train import Recipe, read_recipe, shipped_recipes
 from hnets.train.result import WEIGHTS
 from photographs import put
@@ -180,10 +183,24 @@ def test_the_front_has_the_published_detectors_and_those_that_were_scored(small:
     assert "base" not in points
 
 
+def test_the_figure_joins_detectors_that_no_cheaper_one_matches() -> None:
+    points = [
+        FrontPoint("cheap", 0.7, 1000, 1.0, ours=True),
+        FrontPoint("no better", 0.7, 2000, None, ours=False),
+        FrontPoint("best", 0.8, 3000, 0.5, ours=False),
+    ]
+    left, right = front_figure(points).axes
+    for axes, expected in ((left, [[1000, 0.7], [3000, 0.8]]), (right, [[0.5, 0.8]])):
+        front = next(line for line in axes.lines if line.get_label() == "front")
+        assert np.asarray(front.get_xydata()).tolist() == expected
+    shown = {text.get_text() for text in left.get_legend().get_texts()}
+    assert shown == {"trained here", "as published", "front"}
+
+
 def test_the_edges_as_they_ship(hnets_command: Command, tmp_path: Path) -> None:
     done = hnets_command("reproduce", "edges", "--out", str(tmp_path))
     assert done.code == 0, done.err
-    assert ".807/.823/.834" in done.out
+    assert re.search(r"PiDiNet ‡ +│ +710k │ +\.807 │ +\.823 │ +\.834 │", done.out)
     assert (tmp_path / "front.png").is_file()
 
 

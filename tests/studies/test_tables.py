@@ -13,7 +13,8 @@ from hnets import plot
 from hnets.data import load
 from hnets.models import model_card
 from hnets.studies import ablation, choices, retrain
-from hnets.studies.tables import BEYOND, DIGITS, TABLE1, results_page
+from hnets.studies.model_cards import models_numbers
+from hnets.studies.tables import BEYOND, DIGITS, EDGES, TABLE1, TABLE2, results_page
 from hnets.train import Recipe, read_recipe, shipped_recipes
 from hnets.train.result import summarise
 from hnets.train.task import errors
@@ -156,14 +157,28 @@ def test_past_the_paper_has_recipes_and_what_others_published() -> None:
     assert shown == [5, 6], "what has neither a published error nor one of ours is left out"
 
 
-def test_the_table_fits_a_terminal_of_eighty_columns() -> None:
+@pytest.mark.parametrize("name", ["table1", "table2", "beyond", "edges", "models"])
+def test_tables_fit_a_terminal_of_eighty_columns_without_broken_words(name: str) -> None:
+    table = {"table1": TABLE1, "table2": TABLE2, "beyond": BEYOND, "edges": EDGES}.get(name)
+    numbers = table.terminal(table.shipped()) if table else models_numbers()
     console = Console(width=80, file=io.StringIO())
-    console.print(TABLE1.terminal(TABLE1.shipped()).rich())
+    console.print(numbers.rich())
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert max(map(len, text.splitlines())) <= 80
-    assert "z2cnn-augmented" in text
-    assert "…" not in text.replace("rotmnist-r-…", "")
+    cells = [cell for row in (numbers.header, *numbers.rows) for cell in row]
+    assert [word for cell in cells for word in cell.split() if word not in text] == []
+
+
+def test_edge_detectors_have_a_row_per_number_of_scales() -> None:
+    scores = {name: {"mean": 0.8, "std": 0.001, "n": 3} for name in ("ods", "ois", "ap")}
+    result = {"parameters": 12345, "scores": {"standard": scores}}
+    names = [row.recipe for row in EDGES.rows if row.recipe]
+    rows = EDGES.terminal({names[-1]: result}).rows
+    assert len(rows) == 5, "four published detectors and one of ours"
+    assert rows[-1][:-1] == ("base", "12,345", *[".800 ± .001"] * 3)
+    result["scores"] = {"standard": scores, "scales": scores}
+    assert EDGES.terminal({names[-1]: result}).rows[-1][0] == "base, 3 scales"
 
 
 # The command ---------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from hnets.models import model_card
+from hnets.predict import EDGE_MODEL, EDGE_MODELS
 from webserver import Server
 
 pytest.importorskip("fastapi", reason='needs fastapi: pip install "hnets[web]"')
@@ -158,11 +160,14 @@ def test_drop_an_image_rotate_it_and_save_the_result(opened: Opened, tmp_path: P
     drop(page, "a disc.png", list(content))
     expect(page.get_by_alt_text("Its edges, white on black")).to_be_visible()
     expect(page.get_by_alt_text("Its edges, coloured by orientation")).to_be_visible()
+    parameters = model_card(EDGE_MODELS[EDGE_MODEL])["parameters"]
+    expect(page.locator("#edges .lead")).to_contain_text(f"Network of {parameters:,} parameters")
     expect(page.locator("#disc-error")).to_have_text("0 %")
     page.get_by_label("Rotate the image", exact=True).fill("40")
     expect(page.locator("#rotation-value")).to_have_text("40°")
     expect(page.locator("#disc-error")).not_to_have_text("0 %")
-    for button, name in (("edges", "a disc.edges.png"), ("npz", "a disc.edges.npz")):
+    files = ("edges", "a disc.edges.png"), ("thin", "a disc.thin.png"), ("npz", "a disc.edges.npz")
+    for button, name in files:  # the names that hnets edges gives
         with page.expect_download() as saving:
             page.locator(f"[data-save={button}]").click()
         assert saving.value.suggested_filename == name

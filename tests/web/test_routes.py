@@ -100,7 +100,7 @@ def test_edges_of_an_image_and_of_a_rotated_one(server: Server) -> None:
     sample = server.request("/api/sample").body
     images = server.request("/api/edges", sample).json
     assert max(images["width"], images["height"]) <= 480
-    assert {"image", "edges", "orientation", "lines", "overlay"} <= images.keys()
+    assert {"image", "edges", "orientation", "thin", "overlay"} <= images.keys()
     arrays = np.load(io.BytesIO(server.request("/api/edges.npz", sample).body))
     assert arrays["magnitude"].shape == (images["height"], images["width"])
     assert server.request("/api/turned?angle=90", sample).json["error"] < 1e-3

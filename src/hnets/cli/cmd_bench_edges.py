@@ -16,7 +16,11 @@ _TITLES = {"none": "without suppression", "standard": "with standard suppression
 @app.command("bench-edges")
 def bench_edges(
     pred_dir: Annotated[
-        Path, typer.Argument(help="Folder with one map per photograph: NAME.png or NAME.npy.")
+        Path,
+        typer.Argument(
+            help="Folder with one map per photograph: NAME.png, NAME.npy, or the NAME.edges.png of "
+            "hnets edges."
+        ),
     ],
     split: Annotated[
         str, typer.Option(help="Part of BSDS500: train, val, train+val or test.")

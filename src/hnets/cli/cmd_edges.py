@@ -52,7 +52,7 @@ class _Edges(TyperCommand):
 def edges(
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="INPUT...", help="Images, folders, patterns, or - for stdin."),
+        typer.Argument(metavar="INPUT", help="Images, folders, patterns, or - for stdin."),
     ],
     out: Annotated[
         str | None,
@@ -61,7 +61,9 @@ def edges(
             help="Where to write; - is stdout.",
         ),
     ] = None,
-    thin: Annotated[bool, typer.Option("--thin", help="Also as lines: NAME.thin.png.")] = False,
+    thin: Annotated[
+        bool, typer.Option("--thin", help="Also as lines one pixel wide: NAME.thin.png.")
+    ] = False,
     orientation: Annotated[
         bool,
         typer.Option(
@@ -80,7 +82,7 @@ def edges(
     scale: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="X,X,...", show_default="1", help="Average the outputs at these scales."
+            metavar="X,X,...", show_default="1", help="Resize images by these factors, and average."
         ),
     ] = None,
     model: Annotated[
@@ -116,14 +118,14 @@ def edges(
 
     \b
     hnets edges photo.jpg                    edges-out/photo.edges.png
-    hnets edges photos "more/*.png" -o maps  a folder, with those in it, and a
+    hnets edges photos "more/*.png" -o maps  a folder with its subfolders, and a
                                              pattern
     hnets edges photos --skip-existing       the rest of a job that was stopped
     hnets edges photo.jpg --orientation      and coloured by direction
     hnets edges photo.jpg --model base       slower and better
-    hnets edges photo.jpg --scale 0.5,1,1.5  likewise
-    hnets edges - < photo.jpg > edges.png    in a pipe, also with --thin or
-                                             another one of these
+    hnets edges photo.jpg --scale 0.5,1,1.5  the mean of three sizes: likewise
+    hnets edges - < photo.jpg > edges.png    in a pipe; with --thin, --overlay,
+                                             --orientation or --npz, that instead
     hnets edges s3://bucket/photos -o s3://bucket/maps --ray HOST:PORT
                                              by a cluster
     """

@@ -34,6 +34,7 @@ from hnets.functional.pyramid import (
     halve2d,
     halve_max2d,
     mean_pool2d,
+    pad_mirrored,
     pad_to_halve,
     trim,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "mass_direction",
     "mean_pool2d",
     "modrelu",
+    "pad_mirrored",
     "pad_to_halve",
     "pointing",
     "reflect",

@@ -70,7 +70,7 @@ class EdgeNetwork(ComputedBuffers):
         return F.halve2d(maps)
 
     def forward_features(self, x: Tensor, cut: Sequence[int] = ()) -> list[Tensor]:
-        """The maps of every stage, of images as `pad_to_halve` leaves them.
+        """The maps of every stage, of images as `pad` leaves them.
 
         ``cut`` is what `hnets.functional.trim` takes: how much less than the images they cover.
         """
@@ -92,6 +92,13 @@ class EdgeNetwork(ComputedBuffers):
         )
         return torch.cat([sides, self.fusion(sides)], dim=1)
 
+    def pad(self, x: Tensor) -> Tensor:
+        """Images of a size that can be halved, which go on as their mirror images.
+
+        Where a border is repeated instead, its pixels become stripes, which have edges.
+        """
+        return F.pad_to_halve(x, self.halvings, mirror=True)
+
     def logits(self, x: Tensor) -> Tensor:
         """``(batch, sides + 1, height, width)``: those of the sides, and of their fusion."""
         if x.dim() != 4 or x.shape[1] != 3:
@@ -100,7 +107,7 @@ class EdgeNetwork(ComputedBuffers):
                 f"and blue from 0 to 1, got {tuple(x.shape)}"
             )
         image(x, type(self).__name__)  # whole numbers would be taken for values from 0 to 1
-        features = self.forward_features(F.pad_to_halve(x, self.halvings))
+        features = self.forward_features(self.pad(x))
         return self.forward_head(features, x.shape[2], x.shape[3])
 
     def receptive_radius(self) -> int:

@@ -112,7 +112,7 @@ class HEdge(EdgeNetwork):
         return lengths
 
     def forward_features(self, x: Tensor, cut: Sequence[int] = ()) -> list[Tensor]:
-        """The decoder's maps, the finest first, of images as `pad_to_halve` leaves them.
+        """The decoder's maps, the finest first, of images as `pad` leaves them.
 
         The decoder covers less than the images by ``cut``, as in `EdgeNetwork`. Within
         `decoder_radius` of where it is cut, maps are not those of the whole.

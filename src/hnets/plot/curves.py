@@ -95,25 +95,39 @@ def choices_figure(measured: Mapping[str, Sequence[MeasuredChoice]]) -> Figure:
 
 @figure_style()
 def front_figure(points: Sequence[FrontPoint]) -> Figure:
-    """ODS against parameters, and against time where that was measured: one dot per detector."""
-    figure = Sheet(9.2, 3.9).figure
+    """ODS against parameters, and against time where that was measured: one dot per detector.
+
+    A line joins the front: detectors better than all that cost no more.
+    """
+    from matplotlib.patheffects import withStroke
+
+    figure = Sheet(9.2, 4.2).figure
     left, right = figure.subplots(1, 2, sharey=True)
-    for point in points:
-        colour = GREEN if point.ours else MUTED
-        for axes, cost in ((left, point.parameters), (right, point.time)):
-            if cost is None:
-                continue
-            axes.plot(cost, point.ods, "o", color=colour, markersize=6)
+    parameters: list[tuple[float | None, FrontPoint]] = [(each.parameters, each) for each in points]
+    for axes, pairs in ((left, parameters), (right, [(each.time, each) for each in points])):
+        measured = [(cost, point) for cost, point in pairs if cost is not None]
+        for cost, point in measured:
+            colour, kind = (GREEN, "trained here") if point.ours else (MUTED, "as published")
+            axes.plot(cost, point.ods, "o", color=colour, markersize=6, label=kind)
             # Ours above and others below, so that names of neighbours do not meet.
             away, weight = (6, "bold") if point.ours else (-14, "normal")
             axes.annotate(
                 point.name, (cost, point.ods), xytext=(0, away), textcoords="offset points",
                 ha="center", fontsize=8.5, color=colour, weight=weight,
+                path_effects=[withStroke(linewidth=2.5, foreground="white")],  # over the line
             )  # fmt: skip
+        front = list[tuple[float, float]]()
+        for cost, ods in sorted((cost, point.ods) for cost, point in measured):
+            if all(ods > best for _, best in front):
+                front.append((cost, ods))
+        axes.plot(*zip(*front, strict=True), color=MUTED, linewidth=0.9, zorder=1, label="front")
     left.set(xlabel="parameters", ylabel="ODS on BSDS500, one scale")
     right.set_xlabel("CPU time, H-DSN = 1")
-    _log_ticks(left, {1000 * k: f"{k}k" for k in (20, 50, 100, 200, 500, 1000)})
+    _log_ticks(left, {**{1e3 * k: f"{k}k" for k in (20, 50, 100, 200, 500)}, 1e6: "1M"})
     _log_ticks(right, {times: f"{times:g}" for times in (0.2, 0.5, 1, 2, 5, 10)})
+    handles, labels = left.get_legend_handles_labels()
+    kinds = dict(zip(labels, handles, strict=True))
+    left.legend(kinds.values(), kinds.keys(), frameon=False, loc="lower right")
     figure.tight_layout()
     return figure
 
@@ -121,7 +135,7 @@ def front_figure(points: Sequence[FrontPoint]) -> Figure:
 def _log_ticks(axes: Axes, labels: Mapping[float, str]) -> None:
     """A logarithmic axis with those of the ticks that it reaches."""
     axes.set_xscale("log")
-    axes.margins(0.15, 0.15)
+    axes.margins(0.2, 0.15)
     low, high = axes.get_xlim()
     shown = [tick for tick in labels if low <= tick <= high]
     axes.set_xticks(shown, labels=[labels[tick] for tick in shown])

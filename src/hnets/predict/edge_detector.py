@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
@@ -54,10 +55,11 @@ class OrientedEdges(NamedTuple):
 class EdgeDetector:
     """Finds the edges in images of any size.
 
-    An image is a Pillow image, or an array ``(height, width)``, ``(height, width, 3)`` or, with
-    alpha, ``(height, width, 4)``, of uint8, uint16, or floating point from 0 to 1. An array of four
-    dimensions is a batch and gives a batch; a list of images, of any sizes, gives a list. On a GPU
-    neighbours of equal size go through the network together, as many as memory is meant for.
+    An image is the path of a file, a Pillow image, or an array or tensor ``(height, width)``,
+    ``(height, width, 3)`` or, with alpha, ``(height, width, 4)``, of uint8, uint16, or floating
+    point from 0 to 1. An array of four dimensions is a batch and gives a batch; a list of images,
+    of any sizes, gives a list. On a GPU neighbours of equal size go through the network together,
+    as many as memory is meant for.
 
     ```python
     detector = hnets.EdgeDetector()
@@ -198,12 +200,8 @@ class EdgeDetector:
         stack: Callable[[list[Output]], Output],
     ) -> Output | list[Output]:
         """The output for an image, for a batch, or for each of a list, equal neighbours at once."""
-        low, high = SCALES
-        if not scales or not all(low <= scale <= high for scale in scales):
-            raise InputError(
-                f"scales are numbers from {low:g} to {high:g}, at least one, got {tuple(scales)}"
-            )
-        stacked = isinstance(images, np.ndarray) and images.ndim == 4 and len(images) > 0
+        _check_scales(scales)
+        stacked = isinstance(images, np.ndarray | Tensor) and images.ndim == 4 and len(images) > 0
         if not (stacked or isinstance(images, list | tuple)):
             return outputs([rgb(images)])[0]
         results, batch = list[Output](), list[NDArray[Any]]()
@@ -218,6 +216,16 @@ class EdgeDetector:
         return stack(results) if stacked else results
 
 
+def _check_scales(scales: object) -> None:
+    low, high = SCALES
+    values: tuple[object, ...] = tuple(scales) if isinstance(scales, Iterable) else ()
+    if not values or not all(isinstance(x, Real) and low <= float(x) <= high for x in values):
+        raise InputError(
+            f"scales are numbers from {low:g} to {high:g}, at least one, as in (0.5, 1, 1.5), got "
+            f"{scales!r}"
+        )
+
+
 def edge_network(weights: nn.Module | str | os.PathLike[str]) -> EdgeNetwork:
     """A network that finds edges, with its weights.
 
@@ -225,7 +233,7 @@ def edge_network(weights: nn.Module | str | os.PathLike[str]) -> EdgeNetwork:
         weights: ``"tiny"``, ``"small"`` or ``"base"``; ``"hdsn"``, the paper's; other weights by
             their name, a file or a run's folder, as `hnets.load` takes them; or a network.
     """
-    if not isinstance(weights, nn.Module):
+    if isinstance(weights, str | os.PathLike):
         name = EDGE_MODELS.get(str(weights), weights)
         if str(name).isidentifier() and not os.path.exists(name) and name not in list_models():
             wanted = suggest(str(weights), [*EDGE_MODELS, "hdsn"])

@@ -8,13 +8,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from hnets.data.image_file import LARGEST, ImageError, eight_bits, read_image
 
 Floats: TypeAlias = NDArray[np.float32]
-ImageLike: TypeAlias = Image.Image | NDArray[Any] | str | os.PathLike[str]
-"""The path of a file, a Pillow image, or an array ``(height, width)``, ``(height, width, 3)``, or
-with alpha ``(height, width, 4)``, of uint8, uint16, or floating point from 0 to 1."""
+ImageLike: TypeAlias = Image.Image | NDArray[Any] | Tensor | str | os.PathLike[str]
+"""The path of a file, a Pillow image, or an array or tensor ``(height, width)``, ``(height, width,
+3)``, or with alpha ``(height, width, 4)``, of uint8, uint16, or floating point from 0 to 1."""
 Images: TypeAlias = list[Any] | tuple[Any, ...]
 """Several of them."""
 
@@ -37,23 +38,32 @@ def rgb(image: ImageLike, name: str = "the image") -> NDArray[Any]:
         if 0 in image.size:
             raise ImageError(f"{name} is {image.width}×{image.height} pixels: it is empty")
         return np.asarray(eight_bits(image))
-    values = np.asarray(image)
+    values = np.asarray(_array(image) if isinstance(image, Tensor) else image)
+    if values.ndim and not values.size:
+        raise ImageError(f"{name} should have pixels, got an array of shape {values.shape}")
     channels = 1 if values.ndim == 2 else values.shape[-1] if values.ndim == 3 else 0
     if channels not in (1, 3, 4):
         colours_first = values.ndim == 3 and values.shape[0] in (1, 3, 4)
-        advice = "; put the colours last with numpy.moveaxis(image, 0, -1)"
+        tensor = isinstance(image, Tensor)
+        last = "image.movedim(0, -1)" if tensor else "numpy.moveaxis(image, 0, -1)"
+        advice = f"; put the colours last with {last}"
         got = values.shape if values.ndim else f"a {type(image).__name__}"
         raise ImageError(
             f"{name} should be a path, a Pillow image or an array of shape {_SHAPES}, got "
             f"{got}{advice if colours_first else ''}"
         )
-    if not values.size:
-        raise ImageError(f"{name} should have pixels, got an array of shape {values.shape}")
     values = _in_range(values.reshape(*values.shape[:2], channels), name)
     if channels == 4:
         alpha = _floats(values[..., 3:])
         return 1 - alpha + alpha * _floats(values[..., :3])
     return np.broadcast_to(values, (*values.shape[:2], 3))
+
+
+def _array(image: Tensor) -> NDArray[Any]:
+    """A tensor of any device, which NumPy has no bfloat16 for."""
+    image = image.detach().cpu()
+    values: NDArray[Any] = (image.float() if image.is_floating_point() else image).numpy()
+    return values
 
 
 def _in_range(values: NDArray[Any], name: str) -> NDArray[Any]:

@@ -18,7 +18,7 @@ import torch.nn.functional as tf
 from torch import Tensor
 
 from hnets.errors import InputError
-from hnets.functional import crop, enlarge2d, gaussian_window, pad_to_halve
+from hnets.functional import crop, enlarge2d, gaussian_window
 from hnets.models import HDSN, EdgeNetwork, HEdge
 
 SMOOTHING = 2.0
@@ -90,7 +90,7 @@ class _Fields:
         parts = []
         with torch.inference_mode():
             for some in images.to(network.mean).split(_AT_ONCE):
-                features = network.forward_features(pad_to_halve(some, network.halvings))
+                features = network.forward_features(network.pad(some))
                 levels = [
                     enlarge2d(fields, _WIDE_SIDE, _WIDE_SIDE, level)[:, :, middle, middle]
                     for fields, level in self._fields(features)

@@ -130,11 +130,12 @@ def orientation_image(strength: NDArray[np.floating], angle: NDArray[np.floating
     return image
 
 
-def overlay_image(image: NDArray[np.uint8], strength: NDArray[np.floating]) -> Image.Image:
-    """Edges in red over a photograph ``(height, width, 3)`` that is made paler."""
+def overlay_image(image: NDArray[Any], strength: NDArray[np.floating]) -> Image.Image:
+    """Edges in red over an image as `rgb` gives it, which is made paler."""
+    white = 255 if image.dtype == np.uint8 else 1
 
     def laid(pixels: NDArray[Any], share: NDArray[Any]) -> NDArray[Any]:
-        pale = 0.6 * pixels + 0.4 * 255
+        pale = (0.6 * 255 / white) * pixels + 0.4 * 255
         return (pale + (_MARK - pale) * share[..., None]) / 255
 
     return Image.fromarray(_bytes(laid, image, strength))

@@ -3,7 +3,7 @@
 The output is computed tile by tile, each from a window around it that is wide enough for the
 network's receptive field. For the output to be that of the whole image, a window also has to lie on
 the grid of the network's pyramid: the whole image counts as padded to a length of ``16k`` or
-``16k + 1`` (`hnets.functional.pad_to_halve`), and a window of it begins at a multiple of 16.
+``16k + 1`` (`hnets.models.EdgeNetwork.pad`), and a window of it begins at a multiple of 16.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-import torch.nn.functional as tf
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hnets.functional.pyramid import margin_to_halve
+from hnets.functional.pyramid import margin_to_halve, pad_mirrored
 
 AT_ONCE = 2**21
 """Pixels that a network is given at once."""
@@ -134,7 +133,7 @@ def _at_scale(
     x = torch.from_numpy(part).to(view.device).permute(0, 3, 1, 2)
     x = x.float() / 255 if part.dtype == np.uint8 else x
     x = _resampled(x, down.resize, across.resize)
-    x = tf.pad(x, (*across.pad, *down.pad), mode="replicate")
+    x = pad_mirrored(x, (*across.pad, *down.pad), view.halvings)
     maps = network(x, (*across.cut, *down.cut))[:, :, down.output, across.output]
     return _resampled(maps, down.back, across.back)
 
@@ -144,7 +143,7 @@ class _Window(NamedTuple):
 
     read: range  # pixels of the image
     resize: Tensor | None  # their weights in the resized pixels, (resized, read); None at scale 1
-    pad: tuple[int, int]  # how often the first and the last resized pixel are repeated
+    pad: tuple[int, int]  # how many pixels are mirrored at either end
     cut: tuple[int, int]  # how many of the padded pixels the network may leave out at either end
     output: slice  # which of the others the tile needs
     back: Tensor | None  # their weights in the tile, (tile, output); None at scale 1

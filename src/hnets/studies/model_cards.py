@@ -13,7 +13,7 @@ from hnets.models import list_models, model_card
 from hnets.predict import EDGE_MODELS
 from hnets.studies.numbers import Numbers
 from hnets.studies.retrain import read_result
-from hnets.studies.tables import EDGES, edge_times, in_short
+from hnets.studies.tables import EDGES, edge_times, in_short, short_score
 from hnets.train import mean_and_spread
 
 
@@ -124,12 +124,13 @@ def models_numbers() -> Numbers:
     for name in list_models(pretrained=True):
         card = model_card(name)
         if card["recipe"]["data"]["name"] == "bsds500":
-            score, command = f"ODS {_ods(card)}", f"hnets edges --model {_short_name(name)}"
+            score, use = f"ODS {_ods(card)}", "edges"
         else:
-            score, command = f"{card['metrics']['test_error']:.2f} % wrong", "hnets digits"
-        data = card["recipe"]["data"]["name"]
-        rows.append((name, f"{card['parameters']:,}", data, score, command))
-    header = ("weights", "parameters", "data", "test", "command")
+            score, use = f"{card['metrics']['test_error']:.2f} % wrong", "digits"
+        short, data = _short_name(name), card["recipe"]["data"]["name"]
+        weights = name if short == name else f"{name} ({short})"
+        rows.append((weights, f"{card['parameters']:,}", data, score, use))
+    header = ("weights", "parameters", "data", "test", "for")
     return Numbers("Trained networks that ship", header, rows)
 
 
@@ -152,7 +153,7 @@ def _short_name(name: str) -> str:
 def _ods(card: Mapping[str, Any]) -> str:
     result = read_result(card["recipe"]["name"]) or {}
     scores = result.get("scores", {}).get("standard")
-    return in_short(scores, "ods") if scores else ""
+    return short_score(scores["ods"]["mean"]) if scores else ""
 
 
 def cards_page() -> str:
@@ -161,8 +162,9 @@ def cards_page() -> str:
         "# Trained networks",
         "The weights that come with the package, what they were trained on, what they reach and "
         "what they are not for. Written by `hnets models --page docs/models.md` from the weights' "
-        "own cards and from the [results](results.md) that ship. `hnets.load(name)` gives the "
-        "network, `hnets.models.model_card(name)` the card as a dictionary.",
+        "own cards and from the [results](results.md) that ship. `hnets edges --model NAME` and "
+        "`hnets digits --model NAME` use them, `hnets.load(name)` gives the network, and "
+        "`hnets.models.model_card(name)` the card as a dictionary.",
         models_numbers().markdown(),
         *(card_page(name) for name in list_models(pretrained=True)),
     ]

@@ -14,7 +14,8 @@ from PIL import Image
 
 from hnets.data.image_file import centre_crop
 from hnets.functional import rotate_pixels
-from hnets.predict import EdgeDetector, suppress_edges
+from hnets.models import model_card
+from hnets.predict import EDGE_MODEL, EDGE_MODELS, EdgeDetector, suppress_edges
 from hnets.predict.image_input import Floats
 from hnets.predict.rendering import edges_image, orientation_image, overlay_image
 from hnets.web.payloads import base64_png, uploaded
@@ -35,6 +36,10 @@ class EdgeViews:
         """The one that finds edges unless another is named."""
         return EdgeDetector()
 
+    def about(self) -> dict[str, Any]:
+        """What the page says of the detector before it is loaded."""
+        return {"edges": {"parameters": model_card(EDGE_MODELS[EDGE_MODEL])["parameters"]}}
+
     def images(self, data: bytes) -> dict[str, Any]:
         """Edges, lines and orientations of an image, as images."""
         image, strength, angle = self._detect(data)
@@ -43,7 +48,7 @@ class EdgeViews:
             "height": image.height,
             "image": base64_png(image),
             "edges": base64_png(edges_image(strength)),
-            "lines": base64_png(edges_image(suppress_edges(strength))),
+            "thin": base64_png(edges_image(suppress_edges(strength))),
             "orientation": base64_png(orientation_image(strength, angle)),
             "overlay": base64_png(overlay_image(np.asarray(image), strength)),
             "disc": base64_png(centre_crop(image).resize((2 * SIDE, 2 * SIDE))),

@@ -61,7 +61,8 @@ def create_app(name: str = "localhost") -> FastAPI:
 
     @app.get("/api/about")
     def about() -> dict[str, Any]:
-        return {"version": hnets.__version__, **digits.about(), "limit": IMAGE}
+        facts = {**digits.about(), **edges.about()}
+        return {"version": hnets.__version__, **facts, "limit": IMAGE}
 
     @app.post("/api/digit")
     async def digit(request: Request, angle: Degrees = 0.0, layer: Layer = 2) -> Any:

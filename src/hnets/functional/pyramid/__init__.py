@@ -61,8 +61,10 @@ def blur_pool2d(x: Tensor, window: Tensor, stride: int) -> Tensor:
     return F.conv2d(x, down, stride=(stride, 1), groups=channels)
 
 
-def pad_to_halve(x: Tensor, times: int) -> Tensor:
+def pad_to_halve(x: Tensor, times: int, mirror: bool = False) -> Tensor:
     """Repeat the border of ``(batch, channels, height, width)`` so that it can be halved.
+
+    With ``mirror``, an image goes on as its mirror image instead, as `pad_mirrored` makes it.
 
     >>> pad_to_halve(torch.zeros(1, 1, 24, 321), 4).shape
     torch.Size([1, 1, 32, 321])
@@ -70,7 +72,28 @@ def pad_to_halve(x: Tensor, times: int) -> Tensor:
     down, across = (margin_to_halve(side, times) for side in x.shape[2:])
     if not tracing() and not down and not across:
         return x
-    return F.pad(x, (across, across, down, down), mode="replicate")
+    margins = across, across, down, down
+    return pad_mirrored(x, margins, times) if mirror else F.pad(x, margins, mode="replicate")
+
+
+def pad_mirrored(x: Tensor, margins: Sequence[int], times: int) -> Tensor:
+    """Continue ``(batch, channels, height, width)`` as its mirror image, the border once.
+
+    ``margins``, at the left, right, top and bottom, are at most those of `margin_to_halve`. Torch's
+    "reflect" refuses the ones that are as long as the side; here it is mirrored back and forth.
+
+    >>> pad_mirrored(torch.tensor([[[[1.0, 2.0, 3.0]]]]), (3, 1, 0, 0), 4)
+    tensor([[[[2., 3., 2., 1., 2., 3., 2.]]]])
+    """
+    for axis, (before, after) in ((3, margins[:2]), (2, margins[2:])):
+        if not tracing() and not before and not after:
+            continue
+        last = x.shape[axis] - 1
+        at = torch.arange(-before, last + 1 + after, device=x.device)
+        for _ in range(max(1, 2**times // 4)):  # two pixels with a margin of 2**times / 2 − 1
+            at = last - (last - at.abs()).abs()
+        x = x.index_select(axis, at)
+    return x
 
 
 def margin_to_halve(side: int, times: int) -> int:

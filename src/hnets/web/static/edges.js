@@ -60,6 +60,7 @@ async function save(what) {
 
 export function start(about) {
   limit = about.limit;
+  $("edge-size").textContent = ` of ${about.edges.parameters.toLocaleString("en")} parameters`;
   const drop = $("drop");
   $("file").addEventListener("change", (event) => {
     const [chosen] = event.target.files;
