@@ -155,7 +155,6 @@ class Walk:
     replacements: list[Replacement] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self.exact = len(set(self.size)) == 1
         self._modules = dict(self.model.named_modules())
         self._state = dict[fx.Node, _Map | _Plain | None]()
         self._parts = dict[fx.Node, tuple[_Part, ...]]()
@@ -165,38 +164,43 @@ class Walk:
         """Outputs with rotation orders, of which `ReadOut` gives what no rotation changes."""
         self._last = self._last_convolutions()
         for node in self.graph.nodes:
-            self._state[node] = self._follow(node)
+            state = self._state[node] = self._follow(node)
+            if isinstance(state, _Map):  # such as one with more padding at two of its sides
+                self.exact &= len(set(state.size)) == 1
 
     def build(self) -> fx.GraphModule:
         """The network."""
         graph, modules = fx.Graph(), dict[str, Any]()
         new, built = dict[fx.Node, fx.Node](), dict[tuple[str, str], str]()
+
+        def name_of(node: fx.Node, part: _Part) -> str:
+            """The name of a part, made where need be; one that is called twice alike stays one."""
+            key, name = (_place(node), str(part)), f"{_place(node)}{part.suffix}"
+            taken = modules | self._modules if part.suffix else modules
+            while key not in built and name in taken:
+                name += "_"
+            if built.setdefault(key, name) not in modules:
+                modules[name] = part.make()
+            return built[key]
+
         for node in self.graph.nodes:
             if node.op == "output":
                 for number, (each, streams) in enumerate(self._outputs.items()):
                     modules[f"output_{number}"] = ReadOut(streams)
                     new[each] = graph.call_module(f"output_{number}", (new[each],))
-            if node not in self._parts:
-                new[node] = graph.node_copy(node, new.__getitem__)
-                if node.op in ("call_module", "get_attr"):
-                    name = str(node.target)
-                    modules[name] = _fresh(operator.attrgetter(name)(self.model))
-                elif node.target in _ADD:  # not in place: a layer may need what it gave
-                    new[node].op, new[node].target = "call_function", torch.add
+            if node in self._parts:
+                values = tuple(new[each] for each in _tensors(node))
+                for part in self._parts[node]:
+                    values = (graph.call_module(name_of(node, part), values),)
+                (new[node],) = values
                 continue
-            values = tuple(new[each] for each in _tensors(node))
-            for part in self._parts[node]:
-                # A layer that is called twice in the same way stays one.
-                key, name = (_place(node), str(part)), f"{_place(node)}{part.suffix}"
-                while key not in built and name in (
-                    modules | self._modules if part.suffix else modules
-                ):
-                    name += "_"
-                name = built.setdefault(key, name)
-                if name not in modules:
-                    modules[name] = part.make()
-                values = (graph.call_module(name, values),)
-            (new[node],) = values
+            copied = new[node] = graph.node_copy(node, new.__getitem__)
+            if node.op == "call_module":
+                copied.target = name_of(node, _part(_fresh, self._module(node)))
+            elif node.op == "get_attr":
+                modules[str(node.target)] = _fresh(operator.attrgetter(node.target)(self.model))
+            elif node.target in _ADD:  # not in place: a layer may need what it gave
+                copied.op, copied.target = "call_function", torch.add
         network = fx.GraphModule(modules, graph, type(self.model).__name__)
         network.graph.eliminate_dead_code()  # sizes for a reshape that is a Flatten now
         network.delete_all_unused_submodules()
@@ -358,6 +362,8 @@ class Walk:
     def _pool(self, node: fx.Node, pool: nn.MaxPool2d | nn.AvgPool2d, x: _Map) -> _Map:
         size, stride = self._sides(node, pool.kernel_size, pool.stride)
         padding = 0 if pool.padding in (0, (0, 0)) else self._sides(node, pool.padding)[0]
+        if getattr(pool, "return_indices", False):
+            raise self._error(node, "use return_indices=False: a mean is of all pixels")
         if stride > 1:
             if pool.ceil_mode:
                 raise self._error(node, "use ceil_mode=False: pixels that fill no square are cut")
