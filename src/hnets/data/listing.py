@@ -159,8 +159,8 @@ def _cut(images: list[Entry], part: str, folder: Path | str) -> list[Entry]:
     """The images of a class that belong to a split."""
     if len(images) < _FEWEST:
         raise InputError(
-            f"{folder} has {len(images)} image{'s' * (len(images) != 1)}, and at least {_FEWEST} are "
-            "needed: one for each of train, val and test; add some, or remove the class"
+            f"{folder} has {len(images)} image{'s' * (len(images) != 1)}, and at least {_FEWEST} "
+            "are needed: one for each of train, val and test; add some, or remove the class"
         )
     order = np.random.RandomState(_SEED).permutation(len(images))
     tenth = max(1, round(len(images) / 10))
