@@ -103,8 +103,8 @@ def convert(
     shape: Any = (convolutions[0].in_channels, _SIDE, _SIDE) if input_shape is None else input_shape
     if not isinstance(shape, tuple | list) or len(shape) != 3:
         raise InputError(f"input_shape is (channels, height, width), got {input_shape!r}")
-    channels, height, width = input_shape = tuple(whole(each, "input_shape") for each in shape)
-    size = (height, width)
+    channels, height, width = (whole(each, "input_shape") for each in shape)
+    input_shape, size = (channels, height, width), (height, width)
     walk = partial(Walk, model, graph, orders, mirror, channels)
     widths = {layer.out_channels: layer.out_channels for layer in convolutions}
     walk(widths, size)  # raises what cannot be converted
