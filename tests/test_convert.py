@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -181,6 +182,19 @@ class Gate(nn.Module):
         return x * x.sigmoid()
 
 
+class Calls(nn.Module):
+    """A forward of one's own; the layer that comes last in it stands first here."""
+
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        super().__init__()
+        self.head, self.last = nn.Conv2d(8, 4, 1), nn.Linear(8, 2)
+        self.conv, self.norm = nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.function = forward
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, x)
+
+
 class Branch(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x if x.sum() > 0 else -x
@@ -215,12 +229,47 @@ class Branch(nn.Module):
         (small(Gate()), r"^1.sigmoid: a call of sigmoid cannot be converted"),
         (small(Branch()), "cannot be traced by torch.fx"),
         (nn.Sequential(nn.Linear(3, 3)), "without a Conv2d is not a CNN"),
+        (Calls(lambda net, x: x), "without a Conv2d is not a CNN"),
+        ("resnet18", "^expected a CNN, which is an nn.Module, got 'resnet18'"),
+        (small(nn.MaxPool2d(2, return_indices=True)), "^1: MaxPool2d .*: use return_indices=False"),
+        (
+            Calls(lambda net, x: net.last(net.conv(x).mean((2, 3))).misspelt()),
+            r"^Calls takes no input of shape \(1, 64, 64\): .* 'misspelt'; give the input_shape",
+        ),
     ],
 )
 def test_what_cannot_be_converted_is_one_line_that_names_it(model: nn.Module, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         hnets.convert(model)
     assert "\n" not in str(caught.value)
+
+
+def test_images_are_those_of_the_convolution_that_is_called_first() -> None:
+    plain = Calls(lambda net, x: net.head(net.conv(x).relu()).mean((2, 3)))
+    assert hnets.convert(plain).report.input_shape == (1, 64, 64)
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Conv2d(8, 8, 3, padding=(2, 0)), nn.AdaptiveAvgPool2d((3, 5))]
+)
+def test_layers_that_tell_the_sides_apart_are_exact_for_no_size(layer: nn.Module) -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), layer, nn.AdaptiveAvgPool2d(1))
+    report = hnets.convert(plain, input_shape=(3, 16, 16)).report
+    assert report.exact_sides == ()
+    assert "none near" in str(report)
+
+
+def test_a_layer_in_two_roles_becomes_two() -> None:
+    """A norm before an activation and before the output: a `FourierAct`, and a norm of numbers."""
+    plain = Calls(lambda net, x: (net.head(net.norm(net.conv(x)).relu()), net.norm(net.conv(x))))
+    maps, normed = hnets.convert(plain)(torch.rand(2, 1, 16, 16))
+    assert (maps.shape[1], normed.shape[1]) == (4, 8)
+
+
+def test_a_batch_of_one_may_be_squeezed_away() -> None:
+    plain = Calls(lambda net, x: net.last(net.conv(x).relu().mean((2, 3), keepdim=True).squeeze()))
+    report = hnets.convert(plain).report
+    assert report.multiplications[0] == 64 * 64 * 8 * 9 + 8 * 2
 
 
 def test_images_of_other_channels_are_refused() -> None:

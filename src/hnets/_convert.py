@@ -97,31 +97,23 @@ def convert(
     """
     whole(orders, "orders")
     flag(mirror, "mirror")
-    if input_shape is None:
-        first = next((m for m in model.modules() if isinstance(m, nn.Conv2d)), None)
-        if first is None:
-            raise ConversionError(f"a {type(model).__name__} without a Conv2d is not a CNN")
-        input_shape = (first.in_channels, _SIDE, _SIDE)
-    sides: Any = input_shape
-    if not isinstance(sides, tuple | list) or len(sides) != 3:
+    if not isinstance(model, nn.Module):
+        raise ConversionError(f"expected a CNN, which is an nn.Module, got {model!r}")
+    graph, convolutions = _traced(model)
+    shape: Any = (convolutions[0].in_channels, _SIDE, _SIDE) if input_shape is None else input_shape
+    if not isinstance(shape, tuple | list) or len(shape) != 3:
         raise InputError(f"input_shape is (channels, height, width), got {input_shape!r}")
-    channels, height, width = (whole(each, "input_shape") for each in sides)
-    try:
-        graph = fx.Tracer().trace(model)
-    except Exception as error:  # whatever the network's own code raises on a proxy
-        raise ConversionError(
-            f"{type(model).__name__} cannot be traced by torch.fx ({reason(error)}); give a "
-            "network whose forward does not depend on the values of tensors"
-        ) from None
+    channels, height, width = (whole(each, "input_shape") for each in shape)
     input_shape, size = (channels, height, width), (height, width)
     walk = partial(Walk, model, graph, orders, mirror, channels)
-    widths = {m.out_channels: m.out_channels for m in model.modules() if isinstance(m, nn.Conv2d)}
+    widths = {layer.out_channels: layer.out_channels for layer in convolutions}
     walk(widths, size)  # raises what cannot be converted
     try:
         before = cost(model, input_shape)
-    except RuntimeError as error:
+    except Exception as error:  # whatever the network's own code raises
         raise InputError(
-            f"{type(model).__name__} takes no input of shape {input_shape}: {reason(error)}"
+            f"{type(model).__name__} takes no input of shape {input_shape}: {reason(error)}; "
+            "give the input_shape that it is for"
         ) from None
     widths = _equal(widths, lambda some: walk(some, size).multiplications / before.multiplications)
     chosen = walk(widths, size)
@@ -137,6 +129,25 @@ def convert(
         tuple(islice((side for side in sides if walk(widths, (side, side)).exact), 3)),
     )
     return network
+
+
+def _traced(model: nn.Module) -> tuple[fx.Graph, list[nn.Conv2d]]:
+    """The calls of a CNN, and its convolutions in the order in which they are called."""
+    no_cnn = ConversionError(f"a {type(model).__name__} without a Conv2d is not a CNN")
+    if not any(isinstance(part, nn.Conv2d) for part in model.modules()):
+        raise no_cnn
+    try:
+        graph = fx.Tracer().trace(model)
+    except Exception as error:  # whatever the network's own code raises on a proxy
+        raise ConversionError(
+            f"{type(model).__name__} cannot be traced by torch.fx ({reason(error)}); give a "
+            "network whose forward does not depend on the values of tensors"
+        ) from None
+    called = [model.get_submodule(str(n.target)) for n in graph.nodes if n.op == "call_module"]
+    convolutions = [layer for layer in called if isinstance(layer, nn.Conv2d)]
+    if not convolutions:
+        raise no_cnn
+    return graph, convolutions
 
 
 def _equal(channels: Iterable[int], ratio: Callable[[Mapping[int, int]], float]) -> dict[int, int]:

@@ -189,7 +189,7 @@ def _multiplications(part: nn.Module, args: tuple[Any, ...], output: Tensor) -> 
     if isinstance(part, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d):
         return part.weight.numel() * args[0][0, 0].numel()
     if isinstance(part, nn.Linear):
-        return part.weight.numel() * output[0, ..., 0].numel()
+        return part.in_features * output.numel()  # of a batch of one, which may be squeezed away
     return 0
 
 

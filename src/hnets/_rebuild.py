@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, fx, nn
 
+from hnets import _calls as calls
 from hnets import functional as F
 from hnets.basis import Rings, harmonic_basis
 from hnets.errors import InputError
@@ -25,23 +26,6 @@ from hnets.nn._base import StreamModule, circle, square
 from hnets.nn.conv import all_kernels
 from hnets.streams import Streams
 
-_ACTS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish)
-_DROPOUTS = (nn.Dropout, nn.Dropout2d)
-_GLOBAL = (nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
-_FN = nn.functional
-_CALLS: dict[Any, type[nn.Module]] = {
-    torch.relu: nn.ReLU, torch.relu_: nn.ReLU, _FN.relu: nn.ReLU, "relu": nn.ReLU,
-    "relu_": nn.ReLU, _FN.relu6: nn.ReLU6, _FN.leaky_relu: nn.LeakyReLU, _FN.elu: nn.ELU,
-    _FN.gelu: nn.GELU, _FN.silu: nn.SiLU, _FN.mish: nn.Mish, _FN.hardswish: nn.Hardswish,
-    _FN.dropout: nn.Dropout, _FN.dropout2d: nn.Dropout2d, _FN.max_pool2d: nn.MaxPool2d,
-    _FN.avg_pool2d: nn.AvgPool2d, _FN.adaptive_avg_pool2d: nn.AdaptiveAvgPool2d,
-    _FN.adaptive_max_pool2d: nn.AdaptiveMaxPool2d, _FN.interpolate: nn.Upsample,
-}  # fmt: skip
-"""Functions, and names of methods, with the modules that do the same."""
-_ADD = (operator.add, operator.iadd, torch.add, "add", "add_")
-_CAT = (torch.cat, torch.concat, torch.concatenate)
-_MEAN = (torch.mean, "mean")
-_FLATTEN = (torch.flatten, "flatten", torch.reshape, "reshape", "view")
 _ADVICE: dict[type, str] = {
     nn.ConvTranspose2d: "use nn.Upsample and a Conv2d",
     nn.LayerNorm: "use nn.BatchNorm2d",
@@ -155,7 +139,6 @@ class Walk:
     replacements: list[Replacement] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self.exact = len(set(self.size)) == 1
         self._modules = dict(self.model.named_modules())
         self._state = dict[fx.Node, _Map | _Plain | None]()
         self._parts = dict[fx.Node, tuple[_Part, ...]]()
@@ -165,38 +148,43 @@ class Walk:
         """Outputs with rotation orders, of which `ReadOut` gives what no rotation changes."""
         self._last = self._last_convolutions()
         for node in self.graph.nodes:
-            self._state[node] = self._follow(node)
+            state = self._state[node] = self._follow(node)
+            if isinstance(state, _Map):  # such as one with more padding at two of its sides
+                self.exact &= len(set(state.size)) == 1
 
     def build(self) -> fx.GraphModule:
         """The network."""
         graph, modules = fx.Graph(), dict[str, Any]()
         new, built = dict[fx.Node, fx.Node](), dict[tuple[str, str], str]()
+
+        def name_of(node: fx.Node, part: _Part) -> str:
+            """The name of a part, made where need be; one that is called twice alike stays one."""
+            key, name = (calls.place(node), str(part)), f"{calls.place(node)}{part.suffix}"
+            taken = modules | self._modules if part.suffix else modules
+            while key not in built and name in taken:
+                name += "_"
+            if built.setdefault(key, name) not in modules:
+                modules[name] = part.make()
+            return built[key]
+
         for node in self.graph.nodes:
             if node.op == "output":
                 for number, (each, streams) in enumerate(self._outputs.items()):
                     modules[f"output_{number}"] = ReadOut(streams)
                     new[each] = graph.call_module(f"output_{number}", (new[each],))
-            if node not in self._parts:
-                new[node] = graph.node_copy(node, new.__getitem__)
-                if node.op in ("call_module", "get_attr"):
-                    name = str(node.target)
-                    modules[name] = _fresh(operator.attrgetter(name)(self.model))
-                elif node.target in _ADD:  # not in place: a layer may need what it gave
-                    new[node].op, new[node].target = "call_function", torch.add
+            if node in self._parts:
+                values = tuple(new[each] for each in calls.tensors(node))
+                for part in self._parts[node]:
+                    values = (graph.call_module(name_of(node, part), values),)
+                (new[node],) = values
                 continue
-            values = tuple(new[each] for each in _tensors(node))
-            for part in self._parts[node]:
-                # A layer that is called twice in the same way stays one.
-                key, name = (_place(node), str(part)), f"{_place(node)}{part.suffix}"
-                while key not in built and name in (
-                    modules | self._modules if part.suffix else modules
-                ):
-                    name += "_"
-                name = built.setdefault(key, name)
-                if name not in modules:
-                    modules[name] = part.make()
-                values = (graph.call_module(name, values),)
-            (new[node],) = values
+            copied = new[node] = graph.node_copy(node, new.__getitem__)
+            if node.op == "call_module":
+                copied.target = name_of(node, _part(_fresh, self._module(node)))
+            elif node.op == "get_attr":
+                modules[str(node.target)] = _fresh(operator.attrgetter(node.target)(self.model))
+            elif node.target in calls.ADD:  # not in place: a layer may need what it gave
+                copied.op, copied.target = "call_function", torch.add
         network = fx.GraphModule(modules, graph, type(self.model).__name__)
         network.graph.eliminate_dead_code()  # sizes for a reshape that is a Flatten now
         network.delete_all_unused_submodules()
@@ -213,7 +201,7 @@ class Walk:
             for each in node.all_input_nodes:
                 if isinstance(state := self._state[each], _Map) and not state.real:
                     self._outputs[each] = state.streams
-                    self.replacements.append(Replacement("output", _place(each), "ReadOut"))
+                    self.replacements.append(Replacement("output", calls.place(each), "ReadOut"))
             return None
         states = [self._state[each] for each in node.all_input_nodes]
         if (
@@ -226,11 +214,11 @@ class Walk:
         if not maps:
             (plain, *_) = (state for state in states if isinstance(state, _Plain))
             return self._plain(node, plain)
-        if node.target in _ADD:
+        if node.target in calls.ADD:
             return self._add(node)
-        if node.target in _CAT:
+        if node.target in calls.CAT:
             return self._cat(node, maps)
-        if len(node.all_input_nodes) > 1 and node.target not in _FLATTEN:
+        if len(node.all_input_nodes) > 1 and node.target not in calls.FLATTEN:
             raise self._error(node, "it joins maps in a way that is not equivariant")
         return self._layer(node, maps[0])
 
@@ -244,31 +232,34 @@ class Walk:
             return self._convolution(node, layer, x)
         if isinstance(layer, nn.MaxPool2d | nn.AvgPool2d):
             return self._pool(node, layer, x)
-        if isinstance(layer, _GLOBAL):
+        if isinstance(layer, calls.GLOBAL):
             return self._global(node, layer, x)
         if isinstance(layer, nn.Flatten):
             mean = _part(nn.AdaptiveAvgPool2d, 1, suffix="_mean")
             return self._read_out(node, x, mean, _part(nn.Flatten))
-        if isinstance(layer, nn.Upsample) and (times := _times(layer)):
+        if isinstance(layer, nn.Upsample) and (times := calls.times(layer)):
             return x._replace(size=(x.size[0] * times, x.size[1] * times))
-        if isinstance(layer, _DROPOUTS):
+        if isinstance(layer, calls.DROPOUTS):
             part = _part(nn.Dropout, layer.p) if x.real else _part(HDropout2d, x.streams, layer.p)
             return self._replace(node, x, part)
-        if x.real and kind in (nn.BatchNorm2d, *_ACTS):
+        if x.real and kind in (nn.BatchNorm2d, *calls.ACTS):
             return x
         if kind is nn.BatchNorm2d:
             act = self._next(node)
-            if act is None or not isinstance(function := self._as_module(act), _ACTS):
+            if act is None or not isinstance(function := self._as_module(act), calls.ACTS):
                 return self._replace(node, x, _part(AngularNorm2d, x.streams))
             self._absorbed.add(act)
             return self._activate(node, function, x, norm=True)
-        if kind in _ACTS and layer is not None:
+        if kind in calls.ACTS and layer is not None:
             return self._activate(node, layer, x, norm=False)
         raise self._error(node, _ADVICE.get(kind, "no harmonic layer stands for it"))
 
     def _plain(self, node: fx.Node, x: _Plain) -> _Plain:
         """A call on numbers that no rotation changes: anything that takes as many as there are."""
-        if node.target in (_FN.dropout, _FN.dropout2d):  # which of the two modes was fixed
+        if node.target in (
+            nn.functional.dropout,
+            nn.functional.dropout2d,
+        ):  # which of the two modes was fixed
             dropout: Any = self._as_module(node)
             return self._replace(node, x, _part(nn.Dropout, dropout.p))
         module = self._module(node)
@@ -283,10 +274,10 @@ class Walk:
             return x
         if type(module) is nn.BatchNorm1d:
             return self._replace(node, x, _part(nn.BatchNorm1d, x.features))
-        if node.target in _FLATTEN:
+        if node.target in calls.FLATTEN:
             return self._replace(node, x, _part(nn.Flatten))
-        free = (*_ACTS, *_DROPOUTS, nn.Identity, nn.Flatten)
-        if isinstance(module, free) or node.target in (*_CALLS, "squeeze", torch.squeeze):
+        free = (*calls.ACTS, *calls.DROPOUTS, nn.Identity, nn.Flatten)
+        if isinstance(module, free) or node.target in (*calls.CALLS, "squeeze", torch.squeeze):
             return x
         raise self._error(node, "a Linear has to come first after the read-out")
 
@@ -358,6 +349,8 @@ class Walk:
     def _pool(self, node: fx.Node, pool: nn.MaxPool2d | nn.AvgPool2d, x: _Map) -> _Map:
         size, stride = self._sides(node, pool.kernel_size, pool.stride)
         padding = 0 if pool.padding in (0, (0, 0)) else self._sides(node, pool.padding)[0]
+        if getattr(pool, "return_indices", False):
+            raise self._error(node, "use return_indices=False: a mean is of all pixels")
         if stride > 1:
             if pool.ceil_mode:
                 raise self._error(node, "use ceil_mode=False: pixels that fill no square are cut")
@@ -377,9 +370,9 @@ class Walk:
         size = pool.output_size
         side: tuple[int, int] = size if isinstance(size, tuple) else (size, size)
         if side == (1, 1):
-            flat = node.target in _MEAN and not _argument(node, 2, "keepdim", False)
+            flat = node.target in calls.MEAN and not calls.argument(node, 2, "keepdim", False)
             then = [_part(nn.Flatten, suffix="_flat")] if flat else []
-            kind = next(each for each in _GLOBAL if isinstance(pool, each))
+            kind = next(each for each in calls.GLOBAL if isinstance(pool, each))
             return self._read_out(node, x, _part(kind, 1), *then)
         if None in side or not isinstance(pool, nn.AdaptiveAvgPool2d):
             raise self._error(node, "use nn.AdaptiveAvgPool2d of a number")
@@ -402,9 +395,9 @@ class Walk:
 
     def _cat(self, node: fx.Node, maps: list[_Map]) -> _Map:
         orders = {len(each.streams) - 1 for each in maps}
-        if _argument(node, 1, "dim", 0) not in (1, -3) or len(orders) > 1 or maps[0].real:
+        if calls.argument(node, 1, "dim", 0) not in (1, -3) or len(orders) > 1 or maps[0].real:
             raise self._error(node, "maps of the same orders are concatenated, in dimension 1")
-        own = [self._state[each] for each in _tensors(node)]
+        own = [self._state[each] for each in calls.tensors(node)]
         fields = sum(each.streams[0].multiplicity for each in own if isinstance(each, _Map))
         y = maps[0]._replace(streams=circle(fields, self.orders))
         return self._replace(node, y, _part(Concatenation, self.orders))
@@ -442,34 +435,17 @@ class Walk:
         return self._modules[str(node.target)] if node.op == "call_module" else None
 
     def _as_module(self, node: fx.Node) -> nn.Module | None:
-        """The module that is called, or one that does what a function does; else None."""
-        if node.target in _MEAN:
-            dims = _argument(node, 1, "dim", ())
-            if not isinstance(dims, list | tuple) or sorted(d % 4 for d in dims) != [2, 3]:
-                raise self._error(node, "average over both sides at once: x.mean((2, 3))")
-            return nn.AdaptiveAvgPool2d(1)
-        if node.target in _FLATTEN or isinstance(self._module(node), nn.Flatten):
-            if not _flattens(node, self._module(node)):
-                raise self._error(node, "flatten all but the batch: x.flatten(1)")
-            return nn.Flatten()
-        if node.target not in _CALLS:
-            return self._module(node)
-        kind, ignored = _CALLS[node.target], ("inplace", "training", "input")
-        options = {key: value for key, value in node.kwargs.items() if key not in ignored}
-        if not options.get("antialias"):  # of `interpolate`, which a module has not
-            options.pop("antialias", None)
-        arguments = node.args[1:] if "pool" in _called(node) else node.args[1:2]
         try:
-            return kind(*arguments, **options)
-        except (TypeError, ValueError):
-            raise self._error(node, f"use the module nn.{kind.__name__}") from None
+            return calls.as_module(node, self._module(node))
+        except ValueError as error:
+            raise self._error(node, str(error)) from None
 
     def _last_convolutions(self) -> set[fx.Node]:
         """Convolutions that lead to outputs of the network alone, by pooling and the like."""
         last, after = set[fx.Node](), set[fx.Node]()
-        modules = (*_GLOBAL, *_DROPOUTS, *_ACTS, nn.Flatten, nn.Identity, nn.Upsample,
-                   nn.BatchNorm2d)  # fmt: skip
-        targets = (*_CALLS, *_MEAN, *_FLATTEN, "size", getattr, operator.getitem)
+        like = (*calls.GLOBAL, *calls.DROPOUTS, *calls.ACTS)
+        modules = (*like, nn.Flatten, nn.Identity, nn.Upsample, nn.BatchNorm2d)
+        targets = (*calls.CALLS, *calls.MEAN, *calls.FLATTEN, "size", getattr, operator.getitem)
         for node in reversed(self.graph.nodes):
             if node.op != "output" and not (node.users and after.issuperset(node.users)):
                 continue
@@ -483,17 +459,17 @@ class Walk:
         """Write down what replaces a call; without parts it is left out."""
         self._parts[node] = parts
         if parts:
-            before = _title(self._module(node)) or _called(node)
+            before = calls.title(self._module(node)) or calls.called(node)
             after = " → ".join(_described(part.make) for part in parts)
-            self.replacements.append(Replacement(_place(node), before, after))
+            self.replacements.append(Replacement(calls.place(node), before, after))
         return state
 
     def _error(self, node: fx.Node, advice: str) -> ConversionError:
         module = self._module(node)
         alike = sum(type(each) is type(module) for each in self._modules.values())
         more = f" (one of {alike})" if alike > 1 else ""
-        what = _title(module) or f"a call of {_called(node)}"
-        return ConversionError(f"{_place(node)}: {what}{more} cannot be converted: {advice}")
+        what = calls.title(module) or f"a call of {calls.called(node)}"
+        return ConversionError(f"{calls.place(node)}: {what}{more} cannot be converted: {advice}")
 
 
 def _fresh(module: Any) -> Any:
@@ -514,63 +490,6 @@ def _out_of_place(act: nn.Module) -> nn.Module:
 
 def _rings(kernel: int) -> Rings:
     return "gaussian" if kernel >= 5 else "exact"
-
-
-def _argument(node: fx.Node, place: int, name: str, default: Any) -> Any:
-    return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
-
-
-def _tensors(node: fx.Node) -> list[fx.Node]:
-    """What a replaced call acts on: one tensor, or those that it concatenates, in their order."""
-    if node.target in _CAT:
-        return list(_argument(node, 0, "tensors", ()))
-    return node.all_input_nodes[:1]
-
-
-def _flattens(node: fx.Node, module: nn.Module | None) -> bool:
-    """Whether a call keeps the batch and makes one dimension of all others."""
-    if isinstance(module, nn.Flatten):
-        return (module.start_dim, module.end_dim) == (1, -1)
-    if node.target in (torch.flatten, "flatten"):
-        return (_argument(node, 1, "start_dim", 0), _argument(node, 2, "end_dim", -1)) == (1, -1)
-    shape = node.args[1:]
-    if len(shape) == 1 and isinstance(shape[0], tuple | list):
-        shape = tuple(shape[0])
-    return len(shape) == 2 and isinstance(shape[1], int) and shape[1] == -1
-
-
-def _times(upsample: nn.Upsample) -> int:
-    """The whole number by which it enlarges both sides; 0 if there is none."""
-    scale = upsample.scale_factor
-    if upsample.mode in ("nearest", "bilinear", "bicubic") and isinstance(scale, int | float):
-        return int(scale) if scale == int(scale) else 0
-    return 0
-
-
-def _place(node: fx.Node) -> str:
-    """The name of the module that is called, or of the call in its module."""
-    if node.op == "call_module":
-        return str(node.target)
-    paths = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
-    return ".".join(filter(None, (*paths[-1:], node.name)))
-
-
-def _called(node: fx.Node) -> str:
-    return str(getattr(node.target, "__name__", node.target))
-
-
-def _title(module: nn.Module | None) -> str:
-    """A layer in a few words."""
-    if module is None:
-        return ""
-    kind = type(module).__name__
-    if isinstance(module, nn.Linear):
-        return f"{kind} {module.in_features} → {module.out_features}"
-    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
-        size, stride = "×".join(map(str, module.kernel_size)), module.stride[0]
-        step = f", stride {stride}" if stride != 1 else ""
-        return f"{kind} {module.in_channels} → {module.out_channels}, {size}{step}"
-    return kind
 
 
 def _described(make: partial[Any]) -> str:

@@ -109,7 +109,7 @@ def test_files_that_are_not_images_are_left_out_with_one_warning(
     (folder / ".cache").mkdir()
     assert data.load(folder).digest == before
     (record,) = caplog.records
-    assert "left out 1 files" in record.getMessage()
+    assert "left out 1 file of" in record.getMessage()
     assert "notes.txt" in record.getMessage()
     (folder / "blue" / "000.png").write_bytes(b"damaged")
     (folder / "blue" / "001.png").write_bytes(b"damaged")
@@ -123,6 +123,7 @@ def test_files_that_are_not_images_are_left_out_with_one_warning(
         ({}, "has 0 sub-folders, and one for each of at least two classes is needed"),
         ({"red": 5}, "has 1 sub-folders"),
         ({"red": 5, "blue": 0}, "blue has 0 images, and at least 3 are needed"),
+        ({"red": 5, "blue": 1}, "blue has 1 image, .* train, val and test; add some, or remove"),
     ],
 )
 def test_too_few_classes_or_images_are_one_line(
@@ -130,6 +131,31 @@ def test_too_few_classes_or_images_are_one_line(
 ) -> None:
     with pytest.raises(InputError, match=message):
         data.load(make_images(tmp_path, classes))
+
+
+def test_damaged_images_are_named_beside_files_that_are_no_images(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for part in ("train", "val"):
+        make_images(tmp_path / part, {"red": 3, "blue": 3})
+    (tmp_path / "train" / "blue" / "notes.txt").write_text("not an image")
+    (tmp_path / "train" / "red" / "001.png").write_bytes(b"damaged")
+    assert len(data.load(tmp_path)) == 5
+    damaged, other = (record.getMessage() for record in caplog.records)
+    assert "left out 1 image of" in damaged
+    assert "001.png is not an image that can be read" in damaged
+    assert "left out 1 file of" in other
+    assert "notes.txt" in other
+
+
+def test_the_damaged_image_that_leaves_a_split_without_a_class_is_named(tmp_path: Path) -> None:
+    """One damaged file of ten may be all that a split has of its class."""
+    folder = make_images(tmp_path, {"red": 10, "blue": 10})
+    only = f"{brightness(data.load(folder, 'val', channels=3))[0] - 100:03}.png"
+    (folder / "blue" / only).write_bytes(b"damaged")
+    message = f"'blue' that can be read for val .*{only} is not an image .*; replace or remove"
+    with pytest.raises(InputError, match=message):
+        data.load(folder, "val")
 
 
 def test_classes_without_a_readable_image_are_refused(tmp_path: Path) -> None:

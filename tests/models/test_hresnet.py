@@ -239,6 +239,9 @@ def test_training_lowers_the_loss() -> None:
         ({"features_only": True, "out_indices": (2, 1)}, "in order, got"),
         ({"features_only": True, "out_indices": "x"}, "out_indices are whole numbers"),
         ({"features_only": True, "out_indices": 6}, "out_indices are whole numbers"),
+        ({"features_only": True, "out_indices": -1}, "one alone, from 1 to 5, is how many of the"),
+        ({"features_only": "yes"}, "features_only is True or False"),
+        ({"pretrained": "yes"}, "pretrained is True or False"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:

@@ -205,6 +205,7 @@ def test_what_is_wrong_with_a_file_is_one_line_that_names_it(
             "hnet_minst",
             "^no model is called 'hnet_minst', nor is there such a file; did you mean",
         ),
+        ("flowers", "^no model is called 'flowers', .*; choose from hdsn, hed_low, hedge"),
         ("p4cnn", "^there are no trained weights for p4cnn; models that have some: hdsn, hed_low,"),
         ("hnet_mnist.tag", r"^there are no trained weights for hnet_mnist\.tag; models that have"),
         ("no/where", "^there is no file or folder no/where; hnets train writes a model.safet"),

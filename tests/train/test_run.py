@@ -286,6 +286,22 @@ def test_training_begins_with_trained_weights_but_for_another_number_of_classes(
     assert "begins with all weights of runs/mine\n" in again.out
 
 
+def test_training_begins_with_a_backbone_and_says_which_options_differ(
+    elsewhere: Path, hnets_command: Command, tiny: Recipes
+) -> None:
+    options = {"fields": [2, 2, 2, 2], "reduction": 8}
+    recipe = tiny(training__epochs=1, model__name="hresnet10", model__options=options)
+    Path("mine.toml").write_text(to_toml(recipe))
+    headless = create_model("hresnet10", **options | {"reduction": 16}, in_chans=1, num_classes=0)
+    save(headless, "headless.safetensors")
+    done = hnets_command("train", "mine.toml", "--from", "headless.safetensors")
+    assert done.code == 0
+    assert (
+        "begins with the weights of headless.safetensors (its reduction was 16 and is 8 here), but "
+        "for those of the last layer, which it lacks, which start anew: fc.weight, fc.bias\n"
+    ) in done.out
+
+
 def test_weights_to_begin_with_are_checked_on_resume(
     elsewhere: Path, hnets_command: Command
 ) -> None:

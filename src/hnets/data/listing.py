@@ -160,8 +160,8 @@ def cut(images: Sequence[T], part: str, folder: Path | str) -> list[T]:
     """The images of a class, or of a folder without classes, that belong to a split."""
     if len(images) < _FEWEST:
         raise InputError(
-            f"{folder} has {len(images)} images, and at least {_FEWEST} are needed: one for each "
-            "of train, val and test"
+            f"{folder} has {len(images)} image{'s' * (len(images) != 1)}, and at least {_FEWEST} "
+            "are needed: one for each of train, val and test; add some, or remove the class"
         )
     order = np.random.RandomState(_SEED).permutation(len(images))
     tenth = max(1, round(len(images) / 10))

@@ -36,6 +36,7 @@ AHEAD = 4
 _PORTION = 64  # images that are checked at a time
 _Batch = tuple[Tensor, str]  # and what is wrong with one of its images
 _ENDED = re.compile(r"DataLoader worker \(pid|Pin memory thread exited")
+_NO_SUFFIX = "does not have the suffix of an image"
 _TRIES = 20  # other images that are tried in place of one that cannot be read any more
 
 
@@ -269,25 +270,36 @@ def _received(batches: Iterator[_Batch]) -> Iterator[_Batch]:
 def _complain(
     data: Streamed, labels: Tensor, others: Sequence[str], bad: Sequence[int], warn: bool
 ) -> None:
-    """Refuse a set without images of each class; warn of the files that are left out."""
+    """Refuse a set without images of each class; warn of damaged images and of other files."""
     listing, (channels, size, _) = data.files.listing, data.files.shape
-    left_out = [f"{path} does not have the suffix of an image" for path in others[:1]]
-    if bad and not left_out:
+
+    def why(rows: Sequence[int]) -> str:
+        """What is wrong with the first of some files, in brackets."""
         try:
-            listing.decode(bad[0], size, channels)
+            for row in rows[:1]:
+                listing.decode(row, size, channels)
         except ImageError as error:
-            left_out.append(str(error))
-    why = left_out[0] if left_out else ""
+            return f" ({error})"
+        return ""
+
     if not len(labels):
-        shown = f" ({why})" if why else ""
+        shown = why(bad) or (f" ({others[0]} {_NO_SUFFIX})" if others else "")
         raise InputError(f"{listing.folder} has no images{shown}; give {format_names()} files")
     if absent := sorted(set(range(len(data.classes))) - set(labels.tolist())):
+        of_class = [row for row in bad if listing.labels[row] == absent[0]]
+        see = "replace or remove such files" if of_class else "add some"
         raise InputError(
             f"{listing.folder} has no image of {data.classes[absent[0]]!r} that can be read for "
-            f"{data.split}; add some, or remove the class"
+            f"{data.split}{why(of_class)}; {see}, or remove the class"
         )
-    if warn and why:
-        _warn(f"left out {len(others) + len(bad)} files of {listing.folder}: {why}")
+    if warn and bad:
+        _warn(f"left out {_count(bad, 'image')} of {listing.folder} for {data.split}{why(bad)}")
+    if warn and others:
+        _warn(f"left out {_count(others, 'file')} of {listing.folder} ({others[0]} {_NO_SUFFIX})")
+
+
+def _count(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}" + "s" * (len(things) > 1)
 
 
 @cache

@@ -126,16 +126,17 @@ def indices_of(out_indices: int | Sequence[int] | None, count: int) -> tuple[int
     ((0, 1, 2), (1, 2), (0, 2))
     """
     wanted = (
-        f"out_indices are whole numbers from {-count} to {count - 1}, each map once and in order"
+        f"out_indices are whole numbers from {-count} to {count - 1} (one alone, from 1 to "
+        f"{count}, is how many of the last), each map once and in order"
     )
+    if out_indices is None:
+        return tuple(range(count))
     try:
-        if out_indices is None:
-            return tuple(range(count))
         if isinstance(out_indices, int):
             chosen = tuple(range(count - whole(out_indices, "out_indices"), count))
         else:
             chosen = tuple(operator.index(i) + count * (i < 0) for i in out_indices)
-    except TypeError:
+    except (TypeError, ValueError):
         raise ValueError(f"{wanted}, got {out_indices!r}") from None
     if not chosen or list(chosen) != sorted(set(chosen) & set(range(count))):
         raise ValueError(f"{wanted}, got {out_indices!r}")

@@ -46,7 +46,8 @@ class HNetFourier(Classifier):
 
     Every layer has a real order 0 and orders 1 to ``orders`` of equal width: functions on the
     circle, by which `hnets.nn.FourierAct` mixes them. Mean pooling after layers 2 and 4, then
-    magnitudes, their maximum over the image, and two linear layers.
+    magnitudes, their maximum over the image, and two linear layers. Rotations by 90 degrees are
+    exact where both poolings are: with sides that are multiples of 4.
 
     Args:
         size: ``"tiny"``, ``"small"`` or ``"base"``.

@@ -107,13 +107,13 @@ def create_model(
     for option in options:
         if option not in known:
             raise InputError(f"{base} has no option {option!r}{suggest(option, known)}")
-    if not flag(features_only, "features_only") and out_indices is not None:
-        raise InputError("out_indices needs features_only=True: it says which maps to return")
     weights = None
-    if flag(pretrained, "pretrained") or tag:
-        weights = read_shipped(name)
-        options = {**weights.config.options, **options}
     try:
+        if not flag(features_only, "features_only") and out_indices is not None:
+            raise InputError("out_indices needs features_only=True: it says which maps to return")
+        if flag(pretrained, "pretrained") or tag:
+            weights = read_shipped(name)
+            options = {**weights.config.options, **options}
         model = _MODELS[base](**options)
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
@@ -149,9 +149,10 @@ def weights_of(source: str | os.PathLike[str]) -> Weights:
     bare = path.name == source and path.suffix != ".safetensors" and not path.exists()
     if source not in shipped() and not bare:
         return read(find(source))
-    if (base := path.name.partition(".")[0]) not in _MODELS:
+    if path.name.partition(".")[0] not in _MODELS:
         raise InputError(
-            f"no model is called {path.name!r}, nor is there such a file{suggest(base, _MODELS)}"
+            f"no model is called {path.name!r}, nor is there such a file"
+            f"{suggest(path.name, shipped())}"
         )
     return read_shipped(path.name)
 

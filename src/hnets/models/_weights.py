@@ -245,7 +245,8 @@ def fill(model: nn.Module, weights: Weights, advice: str = "") -> None:
 def fine_tune(model: nn.Module, weights: Weights) -> list[str]:
     """Give a network the values of a file; the names of those that start anew.
 
-    These are the values of a classifier of another number of classes. All others have to fit.
+    These are the values of a classifier of another number of classes, or of none. All others have
+    to fit.
     """
     config = model.config
     assert isinstance(config, ModelConfig)
@@ -256,6 +257,9 @@ def fine_tune(model: nn.Module, weights: Weights) -> list[str]:
             rows = value.shape[0] * int(new or 0) == own[key].shape[0] * int(old or 0)
             if value.shape != own[key].shape and rows and value.shape[1:] == own[key].shape[1:]:
                 anew[key] = own[key]
+    if old == 0:  # saved without its last layer
+        last = f"{getattr(model, 'last_layer', None)}."
+        anew = {key: value for key, value in own.items() if key.startswith(last)}
     advice = "; model.name, model.options and data.channels of the recipe have to be those of it"
     fill(model, weights._replace(state={**weights.state, **anew}), advice)
     return list(anew)

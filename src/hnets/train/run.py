@@ -28,7 +28,7 @@ from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.models import create_model
 from hnets.models._registry import weights_of
-from hnets.models._weights import fine_tune
+from hnets.models._weights import ModelConfig, fine_tune
 from hnets.train import checkpoint
 from hnets.train.checkpoint import CheckpointError, Row, Start
 from hnets.train.distributed import ALONE, Team
@@ -474,11 +474,21 @@ def _begin_with(model: nn.Module, start: Start) -> str:
     if hashlib.sha256(weights.path.read_bytes()).hexdigest() != start.sha256:
         raise InputError(f"{weights.path} has changed since the run began; start a new one")
     anew = fine_tune(model, weights)
+    config = model.config
+    assert isinstance(config, ModelConfig)
+    before, after = weights.config.options, config.options
+    changed = [
+        f"its {key} was {before[key]} and is {after[key]} here"
+        for key in sorted(before.keys() & after.keys() - {"num_classes"})
+        if before[key] != after[key]  # though the shapes are the same
+    ]
+    source = f"{start.source} ({', '.join(changed)})" if changed else start.source
     if not anew:
-        return f"begins with all weights of {start.source}"
-    classes = weights.config.options["num_classes"]
+        return f"begins with all weights of {source}"
+    classes = before["num_classes"]
     return (
-        f"begins with the weights of {start.source}, but for those of its {classes} classes, "
+        f"begins with the weights of {source}, but for those of "
+        f"{f'its {classes} classes' if classes else 'the last layer, which it lacks'}, "
         f"which start anew: {', '.join(anew)}"
     )
 
