@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from hnets import data
 from hnets.data import dataset
+from hnets.data.listing import frame
 from hnets.errors import InputError
 
 COLOURS = {"blue": (0, 0, 255), "green": (0, 255, 0), "red": (255, 0, 0)}
@@ -177,3 +179,17 @@ def test_images_have_a_size_and_one_or_three_channels(
 ) -> None:  # fmt: skip
     with pytest.raises(InputError, match=r"images (have|become) .*, got (channels=2|size=)"):
         data.load(make_images(tmp_path, {"red": 3, "blue": 3}), **form)
+
+
+@pytest.mark.parametrize("size", [19, 20])
+@pytest.mark.parametrize("side", range(1, 21))
+def test_an_image_lies_in_the_middle_of_its_square(side: int, size: int) -> None:
+    left, top, width, height = frame((20, side), size)
+    assert (left, width) == (0, size)
+    assert 2 * top + height == size
+    assert height >= 1
+    assert abs(height - side * size / 20) <= 1
+    if size == 20:  # nothing is resized but by the parity of its height
+        pixels = np.random.RandomState(0).randint(0, 256, (height, 20), np.uint8)
+        images = [data.fit(Image.fromarray(each), size, 1) for each in (pixels, np.rot90(pixels))]
+        assert (np.rot90(images[0], axes=(1, 2)) == images[1]).all()

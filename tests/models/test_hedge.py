@@ -135,3 +135,8 @@ def test_few_maps_are_held_at_once(name: str, floats: int) -> None:
     events = profile.profiler.kineto_results.events()
     changes = [event.nbytes() for event in events if event.name() == "[memory]"]
     assert max(itertools.accumulate(changes)) < 4 * floats * x[0, 0].numel()
+
+
+def test_edge_detectors_run_on_the_meta_device() -> None:
+    net = hnets.create_model("hedge_tiny").to("meta")
+    assert net(torch.rand(1, 3, 33, 49, device="meta")).shape == (1, 1, 33, 49)

@@ -214,3 +214,10 @@ def test_bad_input_is_named(kind: Callable[..., nn.Module]) -> None:
     block = kind(CIRCLE, CIRCLE)
     with pytest.raises(ValueError, match=f"{kind.__name__} expects 4x0r .* = 20 channels"):
         block(torch.zeros(1, 19, 8, 8))
+
+
+def test_a_block_is_mapped_over_maps_that_are_not_contiguous() -> None:
+    block = hnn.LightBlock("4x0r + 4x1", "4x0r + 4x1", mirror=True).eval()
+    x = torch.randn(12, 2, 3, 9, 9).movedim(0, 2)  # (2, 3, channels, height, width)
+    mapped = torch.func.vmap(block)(x)
+    torch.testing.assert_close(mapped, torch.stack([block(each) for each in x]))

@@ -31,6 +31,8 @@ _LONGEST = 20  # bytes of a number
 _SEED = 0
 _FEWEST = 3  # images per class: one for each split
 _SPLITS = ("train", "val", "test")
+FORM = "2"
+"""Counts changes of `fit`: decoded images in a cache are those of one of them."""
 T = TypeVar("T")
 
 
@@ -279,8 +281,12 @@ def fit(image: Image.Image, size: int, channels: int) -> NDArray[np.uint8]:
 def frame(sides: tuple[int, int], size: int) -> tuple[int, int, int, int]:
     """Left, top, width and height of an image of ``sides`` (width, height) in a square, by `fit`.
 
-    >>> frame((60, 30), 20)
+    Margins at opposite sides are equal: an image that is rotated by 90 degrees lies in the square
+    as the rotated image does.
+
+    >>> frame((60, 31), 20)
     (0, 5, 20, 10)
     """
-    width, height = (max(1, round(side * size / max(sides))) for side in sides)
-    return (size - width) // 2, (size - height) // 2, width, height
+    longer = max(sides)
+    left, top = (min(round(size * (1 - side / longer) / 2), (size - 1) // 2) for side in sides)
+    return left, top, size - 2 * left, size - 2 * top

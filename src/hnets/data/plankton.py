@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hnets.data.cache import cached, find_data
 from hnets.data.dataset import Dataset, as_dataset, in_split
 from hnets.data.image_file import read_image
-from hnets.data.listing import fit
+from hnets.data.listing import FORM, fit
 from hnets.errors import InputError, reason
 
 ARCHIVE = "plankton.zip"
@@ -60,7 +60,7 @@ def load_plankton(
             labels = [number[each.parent.name] for each in paths]
             rows = in_split([each.name for each in paths], labels, split)
             chosen = [members[row] for row in rows]
-            facts = "".join(f"{one.filename} {one.CRC:08x}\n" for one in chosen)
+            facts = FORM + "".join(f"{one.filename} {one.CRC:08x}\n" for one in chosen)
             images, numbers = cached(
                 f"plankton-{split}-{size}",
                 hashlib.sha256(facts.encode()).hexdigest(),

@@ -23,7 +23,7 @@ from torch.utils import data as torch_data
 from hnets.data.cache import PixelCache
 from hnets.data.dataset import Dataset, Examples, sha256
 from hnets.data.image_file import ImageError, format_names
-from hnets.data.listing import Listing
+from hnets.data.listing import FORM, Listing
 from hnets.devices import cores
 from hnets.errors import InputError, reason
 
@@ -55,7 +55,7 @@ class Files(torch_data.Dataset[_Batch]):
     @cached_property
     def cache(self) -> PixelCache:
         """The decoded images of this split and form, on disk."""
-        place = f"{self.listing.folder.absolute()} {self.split} {self.shape}"
+        place = f"{self.listing.folder.absolute()} {self.split} {self.shape} {FORM}"
         name = hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()[:16]
         size = int(np.prod(self.shape))
         return PixelCache(name, self.listing.digest, len(self.listing), size)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from hnets import functional as F
 from hnets import nn as hnn
+from hnets.functional._dispatch import autocast_device
 from hnets.models._hdsn import EdgeNetwork
 from hnets.models._registry import register
 from hnets.nn._base import circle, flag, gpu_order, number, probability
@@ -139,7 +140,7 @@ class HEdge(EdgeNetwork):
             side(self.read(number, maps))
             for number, (side, maps) in enumerate(zip(self.sides, features, strict=True))
         ]
-        with torch.autocast(features[0].device.type, enabled=False):
+        with torch.autocast(autocast_device(features[0]), enabled=False):
             # Half precision has too few digits to add up what cancels.
             real = torch.promote_types(logits[0].dtype, torch.float32)
             sides = torch.cat(

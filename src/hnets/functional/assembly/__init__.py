@@ -128,7 +128,7 @@ def _response(
 def _product(x: Tensor, kernel: Tensor, groups: int) -> Tensor:
     """A 1×1 convolution in groups, as products of matrices: faster than torch's convolution."""
     matrices = kernel.view(groups, -1, kernel.shape[1])
-    if tracing() or x.is_contiguous() or not x.is_contiguous(memory_format=torch.channels_last):
+    if transformed() or x.is_contiguous() or not x.is_contiguous(memory_format=torch.channels_last):
         maps = x.unflatten(1, (groups, -1)).flatten(3)
         products = matrices @ maps  # (batch, groups, out, pixels)
         return products.flatten(1, 2).unflatten(2, x.shape[2:])

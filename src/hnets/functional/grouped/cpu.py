@@ -1,7 +1,7 @@
 """Depthwise harmonic convolution on CPU as plain depthwise convolutions, and its gradients.
 
 Torch's grouped convolution has no fast form for the few channels of one field. Its depthwise one is
-fast, in channels_last. So the rows of the parts of a field are put in turn: then each output part
+fast, in channels_last. So the rows of the parts of a field are interleaved: then each output part
 is one depthwise convolution, whose kernel and stride are as many times higher as there are parts.
 """
 
