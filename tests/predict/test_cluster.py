@@ -222,8 +222,11 @@ def test_a_job_that_is_interrupted_says_so_and_nothing_else(
 # Without a cluster --------------------------------------------------------------------------------
 
 
-def test_a_full_disk_ends_the_work_before_the_job_leaves_the_cluster() -> None:
+def test_a_full_disk_ends_the_work_before_the_job_leaves_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Else Ray starts a cluster for the work that is left, once the job has left its own."""
+    monkeypatch.setattr(cluster, "HeadWatch", lambda: SimpleNamespace(look=lambda: None))
     events = list[str]()
 
     def batches(**_: object) -> Iterator[Any]:

@@ -13,7 +13,7 @@ import pytest
 from hnets.errors import InputError
 from hnets.predict import cluster_connection
 from hnets.predict.cluster import _SHARE
-from hnets.predict.cluster_connection import Crew, _reached, connected, crew_of
+from hnets.predict.cluster_connection import Crew, HeadWatch, _reached, connected, crew_of
 from processes import free_port
 
 pytest.importorskip("ray", reason="needs Ray: pip install .[dev-cluster]")
@@ -146,3 +146,28 @@ def test_another_service_of_grpc_is_not_waited_for() -> None:
             pass
     finally:
         server.stop(0)
+
+
+def test_a_head_that_is_gone_for_half_a_minute_ends_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray ends the process a minute after, without a word."""
+    address, now, answers = f"127.0.0.1:{free_port()}", 0.0, list[bool]()
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
+    greet = cluster_connection._greet
+
+    def greeted(host: str, port: int) -> None:
+        answers.append(now == 20)  # once it comes back
+        if not answers[-1]:
+            greet(host, port)
+
+    monkeypatch.setattr(cluster_connection, "_greet", greeted)
+    head = HeadWatch()
+    while now < 50:
+        head.look()
+        now += 1
+    assert answers == [False, True, False, False], "it is asked every ten seconds"
+    message = f"the head of the Ray cluster at {address} is gone .*refused.; start it again, and"
+    with pytest.raises(InputError, match=message):
+        head.look()

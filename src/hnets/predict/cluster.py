@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hnets.errors import InputError, MissingExtra, reason
 from hnets.predict import EDGE_MODEL
 from hnets.predict.batch import KINDS, is_image_name, no_images, output_names
-from hnets.predict.cluster_connection import PATIENCE, Crew, connected, crew_of
+from hnets.predict.cluster_connection import (
+    PATIENCE,
+    Crew,
+    HeadWatch,
+    connected,
+    crew_of,
+)
 from hnets.predict.cluster_steps import AT_ONCE, ClusterWorker, Ledger, read_files, write_files
 from hnets.predict.storage import Place
 
@@ -292,10 +298,15 @@ def _results(dataset: Any, crew: Crew) -> Iterator[tuple[str, str]]:
             results.put(error)
 
     threading.Thread(target=consume, daemon=True).start()
+    head, heard = HeadWatch(), time.monotonic()
     while True:
+        head.look()
         try:
-            rows = results.get(timeout=PATIENCE)
+            rows = results.get(timeout=1)
         except queue.Empty:
+            if time.monotonic() - heard < PATIENCE:
+                continue
+            heard = time.monotonic()
             resources = ray.cluster_resources()
             if resources.get("CPU", 0) < crew.cpus or resources.get("GPU", 0) < crew.gpus:
                 raise InputError(
@@ -303,6 +314,7 @@ def _results(dataset: Any, crew: Crew) -> Iterator[tuple[str, str]]:
                     "again with --skip-existing"
                 ) from None
             continue
+        heard = time.monotonic()
         if rows is None:
             return
         if isinstance(rows, BaseException):

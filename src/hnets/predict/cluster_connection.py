@@ -7,7 +7,9 @@ import logging
 import os
 import re
 import socket
+import time
 from collections.abc import Iterator
+from importlib import import_module
 from typing import NamedTuple
 
 import hnets
@@ -20,6 +22,8 @@ PATIENCE = 120.0
 """Seconds to wait for room in the cluster."""
 _ANSWER = 10.0
 """Seconds to wait for a cluster's first answer."""
+_LOOK, _GONE = 10.0, 30.0
+"""Seconds between looks at the head of a cluster, and without an answer before it is gone."""
 _SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """The frame of HTTP/2 that both sides begin with: length (3 bytes), type 4, flags, stream."""
 
@@ -103,15 +107,47 @@ def _greet(host: str, port: int) -> None:
 
 def _ask(address: str) -> None:
     """See that the head of a cluster is there, and not another service that speaks HTTP/2."""
-    from ray._raylet import GcsClient
     from ray.exceptions import RpcError
 
+    client = import_module("ray._raylet").GcsClient  # compiled: it has no types
     try:
         with stderr_discarded():
-            GcsClient(address=address)
+            client(address=address)
     except RpcError as error:
         message = f"what listens there is not the head of a Ray cluster: {reason(error)}"
         raise ConnectionError(message) from None
+
+
+class HeadWatch:
+    """Sees that the head of the cluster that this process is connected to still answers.
+
+    A minute after it does not, Ray ends the process without a word.
+    """
+
+    def __init__(self) -> None:
+        import ray
+        from ray.util.client import ray as client
+
+        # Through ray:// it cannot be reached from here, and Ray does not end the process.
+        self.address = "" if client.is_connected() else ray.get_runtime_context().gcs_address
+        self.looked = self.answered = time.monotonic()
+
+    def look(self) -> None:
+        """Call this often; an `InputError` if the head is gone."""
+        now = time.monotonic()
+        if not self.address or now - self.looked < _LOOK:
+            return
+        self.looked = now
+        host, _, port = self.address.rpartition(":")
+        try:
+            _greet(host.strip("[]"), int(port))
+            self.answered = now
+        except OSError as error:
+            if now - self.answered >= _GONE:
+                raise InputError(
+                    f"the head of the Ray cluster at {self.address} is gone ({reason(error)}); "
+                    "start it again, and the job with --skip-existing"
+                ) from None
 
 
 def crew_of(device: str | None, workers: int | None) -> Crew:

@@ -117,7 +117,7 @@ class Place(NamedTuple):
             if not name or errors is None:
                 where = self.at(name) if name else self.url
                 raise InputError(f"{where} cannot be read ({error.strerror})") from None
-            errors[name] = error.strerror
+            errors[name] = error.strerror or reason(error)
 
         paths = (
             os.path.join(folder, name)

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +39,7 @@ _LOST = (sqlalchemy.exc.SQLAlchemyError, StorageInternalError)
 _BEAT = "hnets:heartbeat"
 
 
-class Journal(JournalStorage, BaseHeartbeat):  # type: ignore[misc]  # optuna has no types here
+class Journal(JournalStorage, BaseHeartbeat):
     """Optuna's journal with heartbeats, by the clocks of the machines that write to it."""
 
     def record_heartbeat(self, trial_id: int) -> None:
@@ -68,10 +68,10 @@ class Journal(JournalStorage, BaseHeartbeat):  # type: ignore[misc]  # optuna ha
         return RetryHeartbeatStaleTrialCallback()
 
 
-class _File(JournalFileBackend):  # type: ignore[misc]  # optuna has no types here
+class _File(JournalFileBackend):
     """A journal file; what is wrong with it is the error of any storage that cannot be used."""
 
-    def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
+    def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
         with _storage_error():
             yield from super().read_logs(log_number_from)
 
