@@ -1,4 +1,4 @@
-"""A team of two processes."""
+"""A team of two processes, and ports for their like."""
 
 import multiprocessing
 import socket
@@ -6,15 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
 def run_two(member: Callable[..., None], *arguments: Any) -> None:
     """Call ``member(rank, port, *arguments)`` in two forked processes, and see both succeed.
 
     Forked, they need not import torch again.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    fork = multiprocessing.get_context("fork")
+    port, fork = free_port(), multiprocessing.get_context("fork")
     two = [fork.Process(target=member, args=(rank, port, *arguments)) for rank in range(2)]
     for process in two:
         process.start()

@@ -66,6 +66,15 @@ def test_inputs_that_name_no_image_are_listed_and_the_others_are_found(tmp_path:
     ]
 
 
+def test_a_file_named_twice_is_one_image_and_a_link_to_it_another(tmp_path: Path) -> None:
+    image, link = tmp_path / "b.png", tmp_path / "a.png"
+    image.touch()
+    link.symlink_to(image)
+    (tmp_path / "x").mkdir()
+    inputs = [tmp_path, image, tmp_path / "x/../b.png"]
+    assert find_images(map(str, inputs)) == ({link: Path(), image: Path()}, [])
+
+
 # The worker ---------------------------------------------------------------------------------------
 
 

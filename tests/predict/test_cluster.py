@@ -25,14 +25,17 @@ import pytest
 from PIL import Image
 
 from commands import Command
-from drawings import blobs
 from hnets.errors import InputError
 from hnets.predict import EdgeWorker, cluster
 from hnets.predict.batch import KINDS
+from hnets.predict.cluster_connection import Crew
 from hnets.predict.storage import Place
+from photographs import fill
+from processes import free_port
 
 pytest.importorskip("ray", reason="needs Ray: pip install .[dev-cluster]")
 pytest.importorskip("moto.server", reason="needs an S3 server: pip install .[dev-cluster]")
+pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 ENVIRONMENT = {
@@ -42,12 +45,6 @@ ENVIRONMENT = {
 }  # fmt: skip
 WAIT = 180
 """Seconds after which a test gives up; on a quiet machine each step takes a few."""
-
-
-def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
 
 
 def until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> Any:
@@ -139,22 +136,6 @@ def bucket(processes: list[subprocess.Popen[str]]) -> Iterator[Callable[[str], s
         yield lambda folder: f"s3://images/{folder}{options}"
 
 
-def fill(place: Place, number: int) -> tuple[dict[str, bytes], set[str]]:
-    """Images in folders, and the names of those among them that are broken."""
-    contents, broken = dict[str, bytes](), set[str]()
-    for index in range(number):
-        file = io.BytesIO()
-        Image.fromarray(np.roll(blobs(24, 32 + index % 3), index, axis=1)).save(file, "png")
-        name, content = f"{index % 7}/{index:05}.png", file.getvalue()
-        if index % 10 == 3:
-            content = (b"", b"no image", content[: len(content) // 2])[index // 10 % 3]
-            broken.add(name)
-        contents[name] = content
-    with cluster.ThreadPoolExecutor(16) as pool:
-        list(pool.map(place.write, contents.keys(), contents.values()))
-    return contents, broken
-
-
 def job(source: str, target: str, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "hnets", "edges", source, "-o", target, *options],
@@ -226,228 +207,67 @@ def test_nothing_is_lost_and_nothing_is_twice(
         assert np.abs(difference).max() <= 1
 
 
+def test_a_job_that_is_interrupted_says_so_and_nothing_else(
+    ray_address: str, tmp_path: Path
+) -> None:
+    source, target = Place.of(str(tmp_path / "in")), Place.of(str(tmp_path / "out"))
+    fill(source, 200)
+    interrupted = job(source.url, target.url, "--ray", ray_address)
+    until(lambda: len(target.files()) > 2, interrupted)
+    interrupted.send_signal(signal.SIGINT)
+    _, err = interrupted.communicate(timeout=WAIT)
+    assert (interrupted.returncode, err) == (130, "hnets: stopped\n")
+
+
 # Without a cluster --------------------------------------------------------------------------------
 
 
-class Ledger:
-    """What a ledger in the cluster is, in this process: calls have ``remote``."""
-
-    def __init__(self) -> None:
-        self.book = cluster._Ledger()
-
-    def __getattr__(self, name: str) -> Any:
-        return SimpleNamespace(remote=getattr(self.book, name))
-
-
-class Died(BaseException):
-    """The end of a worker."""
-
-
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Makes workers of a cluster in this process, which have one ledger."""
-    monkeypatch.setattr("ray.get", lambda value: value)
-    monkeypatch.setattr("torch.set_num_threads", lambda number: None)  # for the tests that follow
-    ledger = Ledger()
-    return lambda *kinds: cluster._Worker(ledger, {"device": "cpu", "kinds": kinds or ["edges"]})
-
-
-def test_a_worker_computes_with_the_cpu_it_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = list[int]()
-    monkeypatch.setattr("torch.set_num_threads", threads.append)
-    cluster._Worker(Ledger(), {"device": "cpu"})
-    assert threads == [1]
-
-
-def test_rows_go_from_file_to_file(worker: Callable[..., Any], tmp_path: Path) -> None:
-    begin, end = Place.of(str(tmp_path / "in")), Place.of(str(tmp_path / "out"))
-    contents, broken = fill(begin, 14)
-    Path(begin.path, "deep").mkdir()
-    names = {name: name.removesuffix(".png") for name in [*contents, "deep"]}
-    paths = {f"{begin.url}/{name}" for name in names}
-    (table,) = cluster._blocks(begin, names, paths, rows=64)
-    edges = worker("edges", "npz")(cluster._read(table, begin))
-    results = cluster._write(edges, end, ["edges", "npz"], parquet=False).to_pylist()
-    failed = {row["path"] for row in results if row["error"]}
-    assert failed == {f"{begin.url}/{name}" for name in [*broken, "deep"]}
-    assert not any(row["fatal"] for row in results)
-    good = sorted(names[name] for name in contents.keys() - broken)
-    assert end.files() == sorted(
-        f"{name}{KINDS[kind]}" for name in good for kind in ("edges", "npz")
-    )
-    with np.load(Path(end.path, f"{good[0]}.edges.npz")) as arrays:
-        assert arrays["magnitude"].shape == (24, 32)
-
-
-def test_parquet_files_have_each_row_once_however_often_they_are_written(
-    worker: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin, end = Place.of(str(tmp_path / "in")), Place.of(str(tmp_path / "out"))
-    contents, broken = fill(begin, 24)
-    names = dict.fromkeys(sorted(contents), "")
-    paths = {f"{begin.url}/{name}" for name in names}
-    good = paths - {f"{begin.url}/{name}" for name in broken}
-    kinds, one = ["edges"], worker()
-
-    def run(number: int, todo: set[str]) -> None:
-        for table in list(cluster._blocks(begin, names, todo, rows=10))[:number]:
-            cluster._write(one(cluster._read(table, begin)), end, kinds, parquet=True)
-
-    run(2, paths)  # and then it is killed
-    present = cluster._in_parquet(end, end.files(), kinds, go_on=True)
-    assert 0 < len(present) < len(good)
-    run(2, paths)  # by workers that do not know yet that it was
-    assert cluster._in_parquet(end, end.files(), kinds, go_on=True) == present
-    run(9, paths - present)
-    assert cluster._in_parquet(end, end.files(), kinds, go_on=True) == good
-    rows = [path for name in end.files() for path in pq.read_table(Path(end.path, name))["path"]]
-    assert len(rows) == len(good)
-    with pytest.raises(InputError, match="holds Parquet files already; add --skip-existing"):
-        cluster._in_parquet(end, end.files(), kinds, go_on=False)
-    with pytest.raises(InputError, match="has no column thin; give the options"):
-        cluster._in_parquet(end, end.files(), ["edges", "thin"], go_on=True)
-    monkeypatch.delattr(Place, "read")  # of whole files
-    assert cluster._in_parquet(end, end.files(), kinds, go_on=True) == good
-    name = end.files()[0]
-    Path(end.path, name).write_bytes(b"PAR1 no more")
-    with pytest.raises(InputError, match=f"{name} cannot be read"):
-        cluster._in_parquet(end, end.files(), kinds, go_on=True)
-
-
-def test_an_image_that_workers_die_of_fails_alone(
-    worker: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin = Place.of(str(tmp_path))
-    contents, _ = fill(begin, 3)
-    names = dict.fromkeys(sorted(contents), "")
-    deaths, call = list[str](), EdgeWorker.__call__
-
-    def die(self: EdgeWorker, batch: Any) -> Any:
-        if any(path.endswith("1.png") for path in batch["path"]):
-            deaths.append(batch["path"])
-            raise Died
-        return call(self, batch)
-
-    monkeypatch.setattr(EdgeWorker, "__call__", die)
-    (table,) = cluster._blocks(begin, names, {f"{begin.url}/{name}" for name in names}, rows=64)
-    table = cluster._read(table, begin)
-    one = worker()  # stands for all of them: what they share is the ledger
-    for _ in range(3):
-        with pytest.raises(Died):
-            one(table)
-    rows = one(table).to_pylist()
-    assert [row["error"] for row in rows] == [
-        None, f"{begin.url}/1/00001.png has let 3 workers die", None
-    ]  # fmt: skip
-    assert [len(paths) for paths in deaths] == [3, 1, 1]
-
-
-def test_a_batch_that_fails_is_said_of_its_images(
-    worker: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin = Place.of(str(tmp_path))
-    contents, _ = fill(begin, 2)
-    names = dict.fromkeys(contents, "")
-    (table,) = cluster._blocks(begin, names, {f"{begin.url}/{name}" for name in names}, rows=64)
-
-    def full(*_: object) -> None:
-        raise MemoryError("16 GiB are too much")
-
-    monkeypatch.setattr(EdgeWorker, "detect", full)
-    rows = worker()(cluster._read(table, begin)).to_pylist()
-    errors = {row["error"] for row in rows}
-    assert errors == {"its batch failed (MemoryError: 16 GiB are too much)"}
-
-
-def test_a_full_disk_ends_the_job(
-    worker: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin, end = Place.of(str(tmp_path)), Place.of(str(tmp_path / "out"))
-    contents, _ = fill(begin, 1)
-    (table,) = cluster._blocks(begin, dict.fromkeys(contents, "a"), {f"{begin.url}/0/00000.png"}, 9)
-    edges = worker()(cluster._read(table, begin))
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Place, "write", full)
-    for parquet in (False, True):
-        (row,) = cluster._write(edges, end, ["edges"], parquet).to_pylist()
-        assert row["fatal"]
-        assert row["error"].endswith("cannot be written (No space left on device)")
-
-
-@pytest.mark.parametrize(
-    ("resources", "device", "expected"),
-    [
-        ({"CPU": 1}, None, (1, 0.5, 0)),
-        ({"CPU": 2}, None, (1, 1, 0)),
-        ({"CPU": 16}, None, (15, 1, 0)),
-        ({"CPU": 64}, None, (60, 1, 0)),
-        ({"CPU": 16, "GPU": 2}, None, (2, 1, 1)),
-        ({"CPU": 2, "GPU": 2}, None, (2, 0.5, 1)),
-        ({"CPU": 16, "GPU": 2}, "cpu", (15, 1, 0)),
-    ],
-)
-def test_workers_leave_room_for_those_that_read(
-    resources: dict[str, float], device: str | None, expected: tuple[int, float, int],
+def test_a_full_disk_ends_the_work_before_the_job_leaves_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.setattr("ray.cluster_resources", lambda: resources)
-    monkeypatch.setattr(cluster, "_check_room", lambda crew: None)
-    crew = cluster._crew(device, None)
-    assert crew[:3] == expected
-    others = resources["CPU"] - crew.number * crew.cpus
-    assert others >= 2 * cluster._SHARE
-    assert crew.gpus or others >= 2 * cluster._SHARE * crew.readers
-
-
-def test_a_cluster_that_has_not_what_it_takes_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ray.cluster_resources", lambda: {"memory": 1e9})
-    with pytest.raises(InputError, match=r"^the Ray cluster has no CPU to offer; add a machine"):
-        cluster._crew(None, None)
-    with pytest.raises(
-        InputError, match=r"^the Ray cluster has no GPU; add a machine with one, or"
-    ):
-        cluster._crew("cuda", None)
-
-
-def test_a_cluster_without_room_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ray.exceptions import GetTimeoutError, RaySystemError
-
-    crew = cluster._Crew(1, 1, 1, 2)
-    probe = SimpleNamespace(remote=lambda: "reference")
-    monkeypatch.setattr("ray.remote", lambda **_: lambda function: probe)
-    for answer, message in (
-        (GetTimeoutError(), "the Ray cluster has no room: 1 CPU and a GPU did not get free in 120"),
-        (RaySystemError("No module\nnamed 'hnets'"), "a worker of the .*No module named 'hnets'"),
-        ("0.0.1", r"expected hnets 0\.1\.0 on the machines of the Ray cluster, got 0\.0\.1"),
-    ):
-
-        def get(reference: str, timeout: float, answer: Any = answer) -> Any:
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        monkeypatch.setattr("ray.get", get)
-        with pytest.raises(InputError, match=f"^{message}") as caught:
-            cluster._check_room(crew)
-        assert "\n" not in str(caught.value)
-
-
-def test_a_cluster_that_is_gone_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Ray remembers the address of a cluster that was killed."""
-    nobody = f"127.0.0.1:{free_port()}"
-    monkeypatch.setattr("ray._private.utils.read_ray_address", lambda: nobody)
-    with caplog.at_level("WARNING"):
-        assert cluster._reached(None) == "local"
-    assert caplog.messages == [f"the Ray cluster at {nobody} is gone: this machine works alone"]
-    with pytest.raises(ConnectionRefusedError):
-        cluster._reached("auto")
-    monkeypatch.setattr("ray._private.utils.read_ray_address", lambda: None)
-    assert (cluster._reached(None), cluster._reached("auto")) == (None, "auto")
+    """Else Ray starts a cluster for the work that is left, once the job has left its own."""
+    monkeypatch.setattr(cluster, "HeadWatch", lambda: SimpleNamespace(look=lambda: None))
+    events = list[str]()
+
+    def batches(**_: object) -> Iterator[Any]:
+        try:
+            for path in ("a", "b", "c"):
+                events.append(path)
+                yield pa.table({"path": [path], "error": ["full"], "fatal": [path == "b"]})
+        finally:
+            time.sleep(0.2)
+            events.append("closed")
+
+    results = cluster._results(SimpleNamespace(iter_batches=batches), Crew(1, 1, 0, 1))
+    assert next(results) == ("a", "full")
+    with pytest.raises(InputError, match="full"):
+        next(results)
+    assert events == ["a", "b", "closed"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs names of any bytes")
+def test_what_cannot_be_listed_is_a_row_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place.of(str(tmp_path / "in"))
+    place.write("a.png", b"")
+    Path(os.fsdecode(os.fsencode(place.path) + b"/\xff.png")).touch()
+    locked = {"x/locked": "Permission denied", ".cache/locked": "Permission denied"}
+    files = Place.files
+
+    def listed(self: Place, errors: dict[str, str]) -> list[str]:
+        errors |= locked
+        return files(self)
+
+    monkeypatch.setattr(Place, "files", listed)
+    _, names, errors = cluster._images(place)
+    assert names == {"a.png": "a"}
+    assert errors == {
+        f"{place.url}/x/locked": f"{place.url}/x/locked cannot be read (Permission denied)",
+        f"{place.url}/\udcff.png": f"{place.url}/\udcff.png has a name that is not UTF-8, as texts "
+        "in tables of Ray are; rename it",
+    }
+    assert rb"\udcff.png" in cluster._report(errors.items())
 
 
 def test_what_is_wrong_is_one_line(

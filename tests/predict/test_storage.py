@@ -1,7 +1,11 @@
 """Folders behind URLs and paths: files that appear whole, and one line for what is wrong."""
 
+import errno
+import os
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,3 +61,45 @@ def test_errors_name_the_place(tmp_path: Path) -> None:
     message = re.escape(f"{place.url} cannot be written (Not a directory)")
     with pytest.raises(InputError, match=f"^{message}$"), place.errors("written"):
         place.write("a.png", b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links, pipes and names of any bytes")
+def test_odd_files_of_this_machine_harm_no_others(tmp_path: Path) -> None:
+    place = Place.of(str(tmp_path / "in"))
+    place.write("x/a.png", b"1")
+    folder = Path(place.path)
+    (folder / "x/up").symlink_to("..")  # listed without end if it were followed
+    (folder / "b.png").symlink_to("x/a.png")
+    (folder / "gone.png").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe.png")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.png")).write_bytes(b"2")
+    assert place.files() == ["b.png", "gone.png", "pipe.png", "x/a.png", "\udcff.png"]
+    assert place.files(empty=False) == ["b.png", "x/a.png", "\udcff.png"]
+    assert place.read("b.png") == b"1"
+    for name, message in (("pipe.png", "not a regular file"), ("gone.png", "No such file")):
+        with pytest.raises(OSError, match=message):
+            place.read(name)
+
+
+def test_a_folder_that_cannot_be_listed_harms_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place.of(str(tmp_path))
+    for name in ("locked/a.png", "b.png"):
+        place.write(name, b"1")
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:  # as root there is no folder that cannot be read
+        if path == str(tmp_path / locked):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    locked, errors = "locked", dict[str, str]()
+    assert place.files(errors=errors) == ["b.png"]
+    assert errors == {"locked": "Permission denied"}
+    with pytest.raises(InputError, match=r"/locked cannot be read \(Permission denied\)$"):
+        place.files()
+    locked = ""
+    with pytest.raises(InputError, match=rf"^{place.url} cannot be read \(Permission denied\)$"):
+        place.files(errors=errors)

@@ -26,7 +26,17 @@ from torch import nn
 from commands import Command
 from hnets import data
 from hnets.errors import InputError
-from hnets.train import Diverged, Recipe, Result, Run, Team, Watch, read_recipe, search
+from hnets.train import (
+    Diverged,
+    Recipe,
+    Result,
+    Run,
+    Team,
+    Watch,
+    read_recipe,
+    search,
+    trial_storage,
+)
 from hnets.train.search import best_of, open_study, ranked, train_trials
 
 CPU = Team(0, 1, torch.device("cpu"))
@@ -214,6 +224,11 @@ def test_a_trial_that_diverges(hnets_search: Command) -> None:
         ("tiny.toml --out out --storage x://me:secret@h/n", r"x://me:\*\*\*@h/n cannot be used"),
         ("tiny.toml --out out --storage sqlite:////none/x.db", "/none/x.db cannot be used .unable"),
         ("tiny.toml --out out --storage sqlite:///taken", "taken cannot be used .file is not a"),
+        ("tiny.toml --out out --storage no/x.journal", "x.journal cannot be used .No such file"),
+        (
+            "tiny.toml --out out --storage d.journal",
+            r"d.journal cannot be used .Is a dir.*\.journal",
+        ),
         ("tiny.toml --out old --set optimiser.eps=1", "begun with optimiser.eps = 1e-08, and .* 1"),
         ("wider.toml --out old --study tiny", "begun with search.space = .*--study"),
         ("tiny.toml --out old --study foreign", "'foreign' in .* is no search of hnets"),
@@ -223,6 +238,7 @@ def test_bad_input(
     hnets_search: Command, arguments: str, message: str, quick: list[Recipe]
 ) -> None:
     Path("taken").write_text("a file that is in the way" * 100)
+    Path("d.journal").mkdir()
     Path("wider.toml").write_text((HEAD + SPACE).replace("1e-1", "1.0"))
     if "old" in arguments:
         Path("old").mkdir()
@@ -238,8 +254,9 @@ def test_bad_input(
 def test_optuna_is_missing(hnets_search: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [n for n in sys.modules if n.split(".")[0] == "optuna"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "hnets.train.search")
-    monkeypatch.delattr("hnets.train.search")
+    for name in ("search", "trial_storage"):
+        monkeypatch.delitem(sys.modules, f"hnets.train.{name}")
+        monkeypatch.delattr(f"hnets.train.{name}")
     monkeypatch.setitem(sys.modules, "optuna", None)
     code, out, err = hnets_search("tiny.toml")
     assert (code, out) == (2, "")
@@ -362,7 +379,7 @@ def postgresql() -> Iterator[str]:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("storage", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("storage", ["sqlite", "journal", "postgresql"])
 def test_processes_share_a_study_and_retry_the_trial_of_a_killed_one(
     quick: list[Recipe],
     monkeypatch: pytest.MonkeyPatch,
@@ -370,7 +387,8 @@ def test_processes_share_a_study_and_retry_the_trial_of_a_killed_one(
     request: pytest.FixtureRequest,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    url = request.getfixturevalue("postgresql") if storage == "postgresql" else None
+    urls = {"sqlite": lambda: None, "journal": lambda: "shared.journal"}
+    url = urls.get(storage, lambda: request.getfixturevalue("postgresql"))()
     fork = multiprocessing.get_context("fork")
     two = [fork.Process(target=member, args=(url, mortal)) for mortal in (False, True)]
     for process in two:
@@ -386,7 +404,7 @@ def test_processes_share_a_study_and_retry_the_trial_of_a_killed_one(
     assert len(ended) == 11, "together with the one that runs there are as many as were asked for"
     assert {one.value for one in ended} == {process.pid for process in two}
     assert len({one.params["optimiser.rate"] for one in rows}) == len(rows)
-    monkeypatch.setattr(search, "GRACE", 1)
+    monkeypatch.setattr(trial_storage, "GRACE", 1)
     time.sleep(2)
     rows = trials(12, url=url)
     assert states(rows).count("done") == 12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import sys
 import time
@@ -252,6 +253,9 @@ def _by_ray(
             "expected a folder or URL with --ray, got stdout; give one with -o"
         )
     parquet = parquet or target.split("?")[0].rstrip("/").endswith(".parquet")
+    # When the command is interrupted, a thread may still wait for results: Ray would start another
+    # cluster for it. Read when Ray is imported.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     with contextlib.ExitStack() as stack:
         # Where Ray tells at length of workers that died, which its logs do too.
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))

@@ -37,7 +37,10 @@ def search(
     ] = None,
     storage: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="A database that machines share; a file by default."),
+        typer.Option(
+            metavar="URL|FILE.journal",
+            help="A database or journal file that machines share; a file of --out by default.",
+        ),
     ] = None,
     study: Annotated[
         str | None,
@@ -69,7 +72,9 @@ def search(
 
     On several machines or GPUs, run the same command on each with the same
     --storage, such as postgresql://user:password@host/name, and the same
-    --study; the one that ends the last trial goes on to the test set.
+    --study; the one that ends the last trial goes on to the test set. Without
+    a database, --storage /shared/FILE.journal is a file in a folder that all
+    of them see, such as one on NFS, if their clocks agree.
     """
     from rich.console import Console
 

@@ -71,7 +71,9 @@ def find_images(
             paths = {}
             errors.append(InputError(f"there is no file {text}; give the path of an image"))
         for path, folder in paths.items():
-            images.setdefault(os.path.realpath(path), (path, folder))
+            # A link to an image has a name, and so an output, of its own.
+            place = os.path.join(os.path.realpath(path.parent), path.name)
+            images.setdefault(place, (path, folder))
     return dict(images.values()), errors
 
 

@@ -9,45 +9,39 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import io
-import logging
 import os
 import queue
 import re
-import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import hnets
-from hnets.data.image_file import stderr_discarded
 from hnets.errors import InputError, MissingExtra, reason
 from hnets.predict import EDGE_MODEL
-from hnets.predict.batch import FOR_ALL, KINDS, EdgeWorker, is_image_name, no_images, output_names
+from hnets.predict.batch import KINDS, is_image_name, no_images, output_names
+from hnets.predict.cluster_connection import (
+    PATIENCE,
+    Crew,
+    HeadWatch,
+    connected,
+    crew_of,
+)
+from hnets.predict.cluster_steps import AT_ONCE, ClusterWorker, Ledger, read_files, write_files
 from hnets.predict.storage import Place
 
 if TYPE_CHECKING:
     from torch import nn
 
-log = logging.getLogger(__name__)
-
 REPORT = "_report.csv"
 """The file beside the output that lists the images that failed, and why."""
-PATIENCE = 120.0
-"""Seconds to wait for room in the cluster."""
 ROWS = 64
 """Images per task at most, and per file of Parquet."""
 _SHARE = 0.25
 """CPUs of a task that reads or writes: it waits for disks and networks."""
-_AT_ONCE = 16
-"""Files that a task reads or writes at the same time."""
-_DEATHS = 2
-"""How many workers may die of one image before it counts as one that failed."""
 
 
 class Outcome(NamedTuple):
@@ -100,7 +94,7 @@ def edges_on_ray(
     if device not in (None, "cpu", "cuda"):
         raise InputError(f"workers of a Ray cluster compute on cpu or cuda, got {device!r}")
     network, start, end = edge_network(weights), Place.of(source), Place.of(target)
-    start, names = _images(start)
+    start, names, errors = _images(start)
     outputs = {start.at(name): output for name, output in names.items()}
     existing = set(end.files(empty=False)) if skip_existing or parquet else set[str]()
     if parquet:
@@ -114,10 +108,10 @@ def edges_on_ray(
     todo = outputs.keys() - present
     with end.errors("written"):  # before any work is done for it
         end.write(REPORT, _report([]))
-    errors, done, began = dict[str, str](), set[str](), time.monotonic()
+    done, began = set[str](), time.monotonic()
     if todo:
-        with _connected(address):
-            crew = _crew(device, workers)
+        with connected(address):
+            crew = crew_of(device, workers)
             rows = ROWS if parquet else min(ROWS, -(-len(todo) // (4 * crew.number)))
             dataset = ray.data.from_arrow(list(_blocks(start, names, todo, rows)))
             options = {"kinds": kinds, "scales": scales, "weights": network}
@@ -132,16 +126,20 @@ def edges_on_ray(
     errors |= dict.fromkeys(todo - done, "the workers that had it died; start the job again")
     with end.errors("written"):
         end.write(REPORT, _report(sorted(errors.items())))
-    seconds, written = time.monotonic() - began, len(todo) - len(errors)
+    seconds, written = time.monotonic() - began, len(todo - errors.keys())
     return Outcome(written, len(errors), len(present), seconds, end.at(REPORT))
 
 
 # Files --------------------------------------------------------------------------------------------
 
 
-def _images(place: Place) -> tuple[Place, dict[str, str]]:
-    """The folder, and the images in it: their names, with the names of their outputs."""
-    files = place.files()
+def _images(place: Place) -> tuple[Place, dict[str, str], dict[str, str]]:
+    """The folder, the images in it with the names of their outputs, and what is wrong with others.
+
+    The latter by their paths, as the report has them.
+    """
+    unreadable = dict[str, str]()
+    files = place.files(errors=unreadable)
     if files == [""]:
         place, name = place.parent()
         names = [name]
@@ -150,13 +148,36 @@ def _images(place: Place) -> tuple[Place, dict[str, str]]:
         names = [
             name
             for name in files
-            if is_image_name(name.rpartition("/")[2], skip) and not re.search(r"(^|/)\.", name)
+            if is_image_name(name.rpartition("/")[2], skip) and not _is_hidden(name)
         ]
-    if not names:
+    errors = {
+        name: f"cannot be read ({text})"
+        for name, text in unreadable.items()
+        if not _is_hidden(name)
+    }
+    for name in [name for name in names if not _is_utf8(place.at(name))]:
+        errors[name] = "has a name that is not UTF-8, as texts in tables of Ray are; rename it"
+        names.remove(name)
+    if not names and not errors:
         raise no_images(place.url)
     paths = {Path(name): Path(name).parent for name in names}
     outputs = output_names(paths, Path(), tuple(KINDS.values()))
-    return place, dict(zip(names, (output.as_posix() for output in outputs), strict=True))
+    named = dict(zip(names, (output.as_posix() for output in outputs), strict=True))
+    places = {name: place.at(name) for name in errors}
+    return place, named, {places[name]: f"{places[name]} {errors[name]}" for name in errors}
+
+
+def _is_hidden(name: str) -> bool:
+    return re.search(r"(^|/)\.", name) is not None
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a path can be a text elsewhere; other bytes of names are surrogates in Python."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _in_parquet(target: Place, files: Iterable[str], kinds: Sequence[str], go_on: bool) -> set[str]:
@@ -187,7 +208,7 @@ def _in_parquet(target: Place, files: Iterable[str], kinds: Sequence[str], go_on
             )
         return rows
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return {path for rows in pool.map(paths, parts) for path in rows}
 
 
@@ -209,122 +230,10 @@ def _blocks(folder: Place, names: dict[str, str], todo: set[str], rows: int) -> 
 def _report(errors: Iterable[tuple[str, str]]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerows([("path", "error"), *errors])
-    return text.getvalue().encode()
+    return text.getvalue().encode(errors="backslashreplace")  # for names that are not UTF-8
 
 
-# The cluster --------------------------------------------------------------------------------------
-
-
-class _Crew(NamedTuple):
-    """The workers that have a network, and what each of them needs."""
-
-    number: int
-    cpus: float
-    gpus: int
-    threads: int
-
-    @property
-    def readers(self) -> int:
-        """Tasks that read for them at the same time; as many others write."""
-        return 2 * self.number if self.gpus else -(-self.number // 8)
-
-
-@contextlib.contextmanager
-def _connected(address: str | None) -> Iterator[None]:
-    """A connection to a Ray cluster, if there is none yet."""
-    import ray
-
-    if ray.is_initialized():
-        yield
-        return
-    for name in ("ray", "ray.data"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    address = address or os.environ.get("RAY_ADDRESS")
-    try:
-        address = _reached(address)
-        with stderr_discarded():  # where Ray says that it heeds the level of its logs
-            ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
-    except (OSError, RuntimeError, ValueError) as error:
-        where = f"the Ray cluster at {address}" if address else "a Ray cluster"
-        raise InputError(
-            f"cannot connect to {where} ({reason(error)}); give --ray HOST:PORT as ray start says"
-        ) from None
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _reached(address: str | None) -> str | None:
-    """The address of a cluster, if somebody listens there; Ray itself would wait for ever.
-
-    Of a cluster that was killed Ray remembers the address. Unless that was asked for with "auto",
-    a new one of this machine takes its place.
-    """
-    from ray._private.utils import read_ray_address
-
-    place = read_ray_address() if address in (None, "auto") else address
-    try:
-        if place and (match := re.fullmatch(r"(?:ray://)?(.+):(\d+)", place)):
-            socket.create_connection((match[1].strip("[]"), int(match[2])), timeout=10).close()
-    except OSError:
-        if address is not None:
-            raise
-        log.warning("the Ray cluster at %s is gone: this machine works alone", place)
-        return "local"
-    return address
-
-
-def _crew(device: str | None, workers: int | None) -> _Crew:
-    """As many workers as the cluster has GPUs, or CPUs but for those that read and write."""
-    import ray
-
-    resources = ray.cluster_resources()
-    cpus, gpus = resources.get("CPU", 0), int(resources.get("GPU", 0))
-    if device == "cuda" and not gpus:
-        raise InputError("the Ray cluster has no GPU; add a machine with one, or use --device cpu")
-    if not cpus:
-        raise InputError("the Ray cluster has no CPU to offer; add a machine with ray start")
-    if gpus and device != "cpu":
-        number = workers or gpus
-        crew = _Crew(number, min(1, cpus / (2 * number)), 1, max(2, int(cpus / gpus) - 1))
-    else:
-        # Workers on all CPUs would leave none to those that read for them.
-        number = workers or max(1, int(cpus) - max(1, round(cpus / 16)))
-        crew = _Crew(number, 1 if cpus > number else cpus / (2 * number), 0, 1)
-    _check_room(crew)
-    return crew
-
-
-def _check_room(crew: _Crew) -> None:
-    """See that a worker can start, before work waits for it."""
-    import ray
-    from ray.exceptions import GetTimeoutError, RayError
-
-    needs = f"{crew.cpus:g} CPU" + (" and a GPU" if crew.gpus else "")
-    try:
-        probe = ray.remote(num_cpus=crew.cpus, num_gpus=crew.gpus)(_version)
-        version = ray.get(probe.remote(), timeout=PATIENCE)
-    except GetTimeoutError:
-        raise InputError(
-            f"the Ray cluster has no room: {needs} did not get free in {PATIENCE:g} s; wait for "
-            "other jobs or add a machine"
-        ) from None
-    except RayError as error:
-        raise InputError(
-            f"a worker of the Ray cluster cannot start ({reason(error)[-300:]}); install "
-            "hnets on all machines"
-        ) from None
-    if version != hnets.__version__:
-        raise InputError(
-            f"expected hnets {hnets.__version__} on the machines of the Ray cluster, got "
-            f"{version}; install the same version"
-        )
-
-
-def _version() -> str:
-    return hnets.__version__
+# The work -----------------------------------------------------------------------------------------
 
 
 def _stages(
@@ -333,7 +242,7 @@ def _stages(
     end: Place,
     options: dict[str, Any],
     parquet: bool,
-    crew: _Crew,
+    crew: Crew,
 ) -> Any:
     """The steps of the work on a data set of images, as Ray Data runs them.
 
@@ -346,7 +255,7 @@ def _stages(
     context.max_errored_blocks = -1  # whose images are in the report
     context.max_consecutive_actor_init_deaths = 2 * crew.number
     options |= {"threads": crew.threads, "device": "cuda" if crew.gpus else "cpu"}
-    ledger = ray.remote(num_cpus=0)(_Ledger).remote()
+    ledger = ray.remote(num_cpus=0)(Ledger).remote()
     tasks = {"compute": ray.data.TaskPoolStrategy(size=crew.readers), "num_cpus": _SHARE}
     actors = {
         "compute": ray.data.ActorPoolStrategy(size=crew.number),
@@ -356,37 +265,48 @@ def _stages(
     }
     written = {"folder": end, "kinds": options["kinds"], "parquet": parquet}
     for step, how in (
-        (_read, {**tasks, "fn_kwargs": {"folder": start}}),
-        (_Worker, actors),
-        (_write, {**tasks, "fn_kwargs": written}),
+        (read_files, {**tasks, "fn_kwargs": {"folder": start}}),
+        (ClusterWorker, actors),
+        (write_files, {**tasks, "fn_kwargs": written}),
     ):
         dataset = dataset.map_batches(step, batch_format="pyarrow", **how)
     return dataset
 
 
-def _results(dataset: Any, crew: _Crew) -> Iterator[tuple[str, str]]:
+def _results(dataset: Any, crew: Crew) -> Iterator[tuple[str, str]]:
     """The paths of images that are done, and what is wrong with each."""
     import ray
 
     results = queue.SimpleQueue[Any]()
 
     def consume() -> None:
+        fatal: list[Any] = []
         try:
             # With a batch ahead of time each would come only when the next one is done.
             batches = dataset.iter_batches(
                 batch_size=None, batch_format="pyarrow", prefetch_batches=0
             )
-            for batch in batches:
-                results.put(batch.to_pylist())
-            results.put(None)
+            with contextlib.closing(iter(batches)) as ahead:
+                for batch in ahead:
+                    rows = batch.to_pylist()
+                    if fatal := [row for row in rows if row["fatal"]]:
+                        break
+                    results.put(rows)
+            # Only now, else this thread would go on, and start a cluster when the job leaves this.
+            results.put(fatal or None)
         except BaseException as error:
             results.put(error)
 
     threading.Thread(target=consume, daemon=True).start()
+    head, heard = HeadWatch(), time.monotonic()
     while True:
+        head.look()
         try:
-            rows = results.get(timeout=PATIENCE)
+            rows = results.get(timeout=1)
         except queue.Empty:
+            if time.monotonic() - heard < PATIENCE:
+                continue
+            heard = time.monotonic()
             resources = ray.cluster_resources()
             if resources.get("CPU", 0) < crew.cpus or resources.get("GPU", 0) < crew.gpus:
                 raise InputError(
@@ -394,6 +314,7 @@ def _results(dataset: Any, crew: _Crew) -> Iterator[tuple[str, str]]:
                     "again with --skip-existing"
                 ) from None
             continue
+        heard = time.monotonic()
         if rows is None:
             return
         if isinstance(rows, BaseException):
@@ -402,138 +323,3 @@ def _results(dataset: Any, crew: _Crew) -> Iterator[tuple[str, str]]:
             if row["fatal"]:
                 raise InputError(row["error"])
             yield row["path"], row["error"]
-
-
-# What the cluster runs ----------------------------------------------------------------------------
-
-
-def _read(table: Any, folder: Place) -> Any:
-    """The table with the content of its files, or what is wrong with them."""
-    import pyarrow as pa
-
-    def content(name: str) -> tuple[bytes | None, str | None]:
-        try:
-            return folder.read(name), None
-        except OSError as error:
-            message = error.strerror or reason(error)
-            return None, f"{folder.at(name)} cannot be read ({message})"
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        contents, errors = zip(*pool.map(content, table["name"].to_pylist()), strict=True)
-    table = table.append_column("bytes", pa.array(contents, pa.large_binary()))
-    return table.append_column("error", pa.array(errors, pa.string()))
-
-
-class _Ledger:
-    """How often work on something was begun and has not ended: its workers died, or are at it."""
-
-    def __init__(self) -> None:
-        self.begun = Counter[str]()
-
-    def begin(self, key: str) -> int:
-        self.begun[key] += 1
-        return self.begun[key]
-
-    def end(self, key: str) -> None:
-        del self.begun[key]
-
-
-class _Worker:
-    """`EdgeWorker` on tables of Arrow, which does not die of one image again and again.
-
-    Ray gives the table of a worker that died to another one, which takes its images one by one.
-    """
-
-    def __init__(self, ledger: Any, options: dict[str, Any]) -> None:
-        import torch
-
-        # A worker has reserved one CPU. Ray sees to it too, unless OMP_NUM_THREADS is set.
-        torch.set_num_threads(1)
-        self.ledger, self.work = ledger, EdgeWorker(**options)
-
-    def __call__(self, table: Any) -> Any:
-        import pyarrow as pa
-
-        key = f"the table of {table['path'][0]}"
-        if self._begin(key) == 1:
-            columns = self._try(table)
-        else:
-            rows = [self._alone(table.slice(row, 1)) for row in range(len(table))]
-            columns = {name: [value for row in rows for value in row[name]] for name in rows[0]}
-        self.ledger.end.remote(key)
-        types = {kind: pa.large_binary() for kind in self.work.kinds}
-        names = ("path", "output", "error", *self.work.kinds)
-        return pa.table(
-            {name: pa.array(columns[name], types.get(name, pa.string())) for name in names}
-        )
-
-    def _begin(self, key: str) -> int:
-        import ray
-
-        number: int = ray.get(self.ledger.begin.remote(key))
-        return number
-
-    def _alone(self, row: Any) -> dict[str, list[Any]]:
-        path = row["path"][0].as_py()
-        if self._begin(path) > _DEATHS:
-            return self._failed(row, f"{path} has let {_DEATHS + 1} workers die")
-        columns = self._try(row)
-        self.ledger.end.remote(path)
-        return columns
-
-    def _try(self, table: Any) -> dict[str, list[Any]]:
-        try:
-            return self.work(table.to_pydict())
-        except Exception as error:  # such as memory that does not suffice
-            message = f"its batch failed ({type(error).__name__}: {reason(error)})"
-            return self._failed(table, message)
-
-    def _failed(self, table: Any, message: str) -> dict[str, list[Any]]:
-        columns: dict[str, list[Any]] = table.to_pydict()
-        columns["error"] = [error or message for error in columns["error"]]
-        return columns | {kind: [None] * len(table) for kind in self.work.kinds}
-
-
-def _write(table: Any, folder: Place, kinds: Sequence[str], parquet: bool) -> Any:
-    """Write the edges in a table, and tell what is wrong with each image."""
-    import pyarrow as pa
-
-    def row(cells: dict[str, Any]) -> tuple[str, bool]:
-        if cells["error"]:
-            return cells["error"], False
-        for kind in kinds:
-            error, fatal = _put(folder, f"{cells['output']}{KINDS[kind]}", cells[kind])
-            if error:
-                return error, fatal
-        return "", False
-
-    if parquet:
-        good = table.filter(table["error"].is_null()).select(["path", *kinds])
-        error, fatal = _put_parquet(folder, good) if len(good) else ("", False)
-        outcomes = [(text or error, fatal) for text in table["error"].to_pylist()]
-    else:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            outcomes = list(pool.map(row, table.to_pylist()))
-    errors, fatal = zip(*outcomes, strict=True)
-    return pa.table({"path": table["path"], "error": pa.array(errors, pa.string()), "fatal": fatal})
-
-
-def _put_parquet(folder: Place, table: Any) -> tuple[str, bool]:
-    """Write a file whose name depends on the images in it alone."""
-    import pyarrow.parquet
-
-    file = io.BytesIO()
-    pyarrow.parquet.write_table(table, file)
-    names = "\n".join(table["path"].to_pylist())
-    digest = hashlib.sha256(names.encode()).hexdigest()[:20]
-    return _put(folder, f"edges-{digest}.parquet", file.getvalue())
-
-
-def _put(folder: Place, name: str, content: bytes) -> tuple[str, bool]:
-    """Write a file; what is wrong, and whether others will suffer from it too."""
-    try:
-        folder.write(name, content)
-    except OSError as error:
-        message = f"{folder.at(name)} cannot be written ({error.strerror or reason(error)})"
-        return message, error.errno in FOR_ALL
-    return "", False

@@ -6,10 +6,12 @@ Needs pyarrow, which comes with Ray, and fsspec for what pyarrow does not know.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hnets.errors import InputError, reason
@@ -27,6 +29,14 @@ def is_url(text: str) -> bool:
     (True, False, False)
     """
     return _URL.match(text) is not None
+
+
+def _size(path: str) -> int:
+    """The bytes of a file; 0 if there is none."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
 
 
 class Place(NamedTuple):
@@ -62,14 +72,21 @@ class Place(NamedTuple):
         """The URL of a file in the folder."""
         return f"{self.url}/{name}"
 
-    def files(self, empty: bool = True) -> list[str]:
+    def files(self, empty: bool = True, errors: dict[str, str] | None = None) -> list[str]:
         """The files in a folder and those below it, by their names relative to it, in order.
 
-        There are none if there is no such folder. A file has itself, by the empty name. Those
-        without content can be left out: writers that are told to stop may leave such a one behind.
+        There are none if there is no such folder. A file has itself, by the empty name.
+
+        Args:
+            empty: whether to list files without content: writers that are told to stop may leave
+                such a one behind.
+            errors: takes what is wrong with folders below this one that cannot be listed, by their
+                names; without it that is an `InputError`.
         """
         from pyarrow import fs
 
+        if self.filesystem.type_name == "local":
+            return self._local_files(empty, errors)
         with self.errors("read"):
             if self.filesystem.get_file_info(self.path).type == fs.FileType.File:
                 return [""]
@@ -78,6 +95,36 @@ class Place(NamedTuple):
         start = len(self.path) + 1
         files = [entry for entry in entries if entry.type == fs.FileType.File]
         return sorted(entry.path[start:] for entry in files if empty or entry.size)
+
+    def _local_files(self, empty: bool, errors: dict[str, str] | None) -> list[str]:
+        """`files` of this machine, as ``hnets edges`` without a cluster finds them.
+
+        Pyarrow follows links to folders, without end if they lead to where they are, and raises an
+        error on names that are not UTF-8.
+        """
+        if os.path.isfile(self.path):
+            return [""]
+
+        start = len(os.path.join(self.path, ""))
+
+        def relative(path: str) -> str:
+            return path[start:].replace(os.sep, "/")
+
+        def unreadable(error: OSError) -> None:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):  # none, or gone in the meantime
+                return
+            name = relative(error.filename)
+            if not name or errors is None:
+                where = self.at(name) if name else self.url
+                raise InputError(f"{where} cannot be read ({error.strerror})") from None
+            errors[name] = error.strerror or reason(error)
+
+        paths = (
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(self.path, onerror=unreadable)
+            for name in names
+        )
+        return sorted(relative(path) for path in paths if empty or _size(path))
 
     def parent(self) -> tuple[Place, str]:
         """The folder that a file is in, and its name there."""
@@ -91,6 +138,11 @@ class Place(NamedTuple):
 
     def read(self, name: str) -> bytes:
         """The content of a file in the folder."""
+        if self.filesystem.type_name == "local":
+            path = Path(self.path, name)
+            if path.exists() and not path.is_file():  # to open a pipe may wait for ever
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            return path.read_bytes()
         with self.filesystem.open_input_stream(f"{self.path}/{name}") as file:
             content: bytes = file.read()
         return content

@@ -49,6 +49,7 @@ class Section:
 # Types with the values that they may have, and how to name these in a message.
 Whole = Annotated[int, lambda n: n > 0, "a whole number from 1 up"]
 Count = Annotated[int, lambda n: n >= 0, "a whole number from 0 up"]
+Workers = Annotated[int, lambda n: 0 <= n <= 256, "a whole number from 0 to 256"]
 Fold = Annotated[int, lambda n: 0 <= n < 10, "a whole number from 0 to 9"]
 Seed = Annotated[int, lambda n: 0 <= n < 2**32, "a whole number below 2^32"]
 Views = Annotated[int, lambda n: n >= 0 and n != 1, "0, or 2 up"]
@@ -109,7 +110,7 @@ class Data(Section):
     stream: bool | Literal["auto"] = "auto"
     """Whether images of a folder stay in their files until they are needed; ``auto``: if they take
     more than a quarter of the memory. The weights do not depend on it."""
-    workers: Count = 0
+    workers: Workers = 0
     """Processes that decode such images; 0 is one less than there are cores, at most 16."""
 
 

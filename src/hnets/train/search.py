@@ -9,38 +9,32 @@ from __future__ import annotations
 
 import math
 import platform
-import re
-import threading
-import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from hnets.errors import InputError, MissingExtra, reason
+from hnets.errors import InputError, MissingExtra
 from hnets.files import replacing
 from hnets.train.distributed import Team
 from hnets.train.loop import train
 from hnets.train.recipe import Recipe, expect, first_difference, quoted, to_toml
 from hnets.train.result import Diverged, write_json
 from hnets.train.run import Loaded, Run, Watch, prepare
+from hnets.train.trial_storage import TrialStorage, beat, beating, open_storage
 
 try:
     import optuna
     import sqlalchemy
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-    from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
+    from optuna.storages import fail_stale_trials
     from optuna.trial import FrozenTrial, TrialState
 except ModuleNotFoundError:
     raise MissingExtra("searches", "optuna", "search") from None
 
-HEARTBEAT, GRACE = 20, 90
-"""Seconds between heartbeats of a running trial, and without one before it is tried again."""
 SAMPLERS = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
 STATES = {
     TrialState.RUNNING: "running",
@@ -48,8 +42,6 @@ STATES = {
     TrialState.PRUNED: "diverged",
     TrialState.FAIL: "stopped",
 }
-LOST = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
-"""What is raised if a database cannot be used."""
 FORM = "{ low = 0.001, high = 0.1, log = true } or { choices = [46, 128] }"
 SECTIONS = ("model", "augment", "edges", "optimiser", "schedule", "training", "teachers")
 
@@ -107,62 +99,18 @@ def _check_schedule(recipe: Recipe) -> None:
 
 @contextmanager
 def open_study(
-    recipe: Recipe, name: str, folder: Path, url: str | None = None
-) -> Iterator[tuple[optuna.Study, RDBStorage]]:
-    """The study of a recipe, new or as it was left, and the database that holds it.
+    recipe: Recipe, name: str, folder: Path, location: str | None = None
+) -> Iterator[tuple[optuna.Study, TrialStorage]]:
+    """The study of a recipe, new or as it was left, and the storage that holds it.
 
-    Without a URL that is an SQLite file of the folder. What goes wrong with it, at any time, is one
-    line.
+    Without a location, as `open_storage` takes it, that is an SQLite file of the folder.
     """
-    file = str((folder / "search.db").absolute())
-    shown = re.sub(r"(//[^:/@]*):[^/]*@", r"\1:***@", url) if url else file
-    url = url or sqlalchemy.URL.create("sqlite", database=file).render_as_string()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Heartbeat|.*experimental")
-            study, storage = _open(url, name)
-            _agree(study, trial_recipe(recipe).to_dict(), f"the study {name!r} in {shown}")
-            yield study, storage
-    except LOST as error:
-        cause = error.__cause__ or error
-        message = reason(getattr(cause, "orig", None) or cause)
-        raise InputError(
-            f"the storage {shown} cannot be used ({message}); expected the URL of a database that "
-            "can be written, such as sqlite:///search.db or postgresql://user:password@host/name"
-        ) from None
-
-
-def _open(url: str, name: str) -> tuple[optuna.Study, RDBStorage]:
-    if url.startswith("sqlite:"):
-        options: dict[str, Any] = {"connect_args": {"timeout": 60}}
-    else:
-        # A connection for each request, which are few: servers limit them, and may be restarted.
-        options = {"poolclass": sqlalchemy.pool.NullPool}
-        url = re.sub(r"^postgres(ql)?:", "postgresql+psycopg:", url)  # the driver of the extra
-        if url.startswith("postgresql+psycopg:"):
-            try:
-                import_module("psycopg")
-            except ImportError:
-                raise MissingExtra("searches in PostgreSQL", "psycopg", "postgresql") from None
-    for pause in (0.1, 0.5, 0.0):
-        try:
-            storage = RDBStorage(
-                url.replace("{", "{{").replace("}", "}}"),  # Optuna formats it
-                options,
-                heartbeat_interval=HEARTBEAT,
-                grace_period=GRACE,
-                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
-            )
-            study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
-            return study, storage
-        except sqlalchemy.exc.DatabaseError:
-            if not pause:
-                raise
-            time.sleep(pause)  # another process may be making the tables
-        except (ImportError, RuntimeError, ValueError) as error:  # drivers, and tables of others
-            raise sqlalchemy.exc.SQLAlchemyError(str(error.__cause__ or error)) from None
-    raise AssertionError
+    if location is None:
+        file = str((folder / "search.db").absolute())
+        location = sqlalchemy.URL.create("sqlite", database=file).render_as_string()
+    with open_storage(location, name) as (study, storage, shown):
+        _agree(study, trial_recipe(recipe).to_dict(), f"the study {name!r} in {shown}")
+        yield study, storage
 
 
 def _agree(study: optuna.Study, recipe: dict[str, Any], label: str) -> None:
@@ -180,7 +128,7 @@ def _agree(study: optuna.Study, recipe: dict[str, Any], label: str) -> None:
 def train_trials(
     recipe: Recipe,
     study: optuna.Study,
-    storage: RDBStorage,
+    storage: TrialStorage,
     count: int,
     team: Team,
     method: str = "random",
@@ -202,7 +150,7 @@ def train_trials(
     fail_stale_trials(study)
     while taken := _take(study, storage, space, parallel, count, SAMPLERS[method], seed):
         with ExitStack() as stack:
-            stack.enter_context(_beating(study, storage, taken))
+            stack.enter_context(beating(study, storage, taken))
             for trial in taken:  # unless it has another outcome by then
                 stack.callback(study.tell, trial, state=TrialState.FAIL, skip_if_finished=True)
             recipes = [base.replace(trial.params) for trial in taken]
@@ -235,7 +183,7 @@ def train_trials(
 
 def _take(
     study: optuna.Study,
-    storage: RDBStorage,
+    storage: TrialStorage,
     space: Mapping[str, Any],
     count: int,
     upto: int,
@@ -249,7 +197,7 @@ def _take(
     taken = list[optuna.Trial]()
     while len(taken) < count and _counted(study) < upto:
         trial = study.ask()
-        _beat(study, storage, [trial])  # without a heartbeat it would never be stale
+        beat(study, storage, [trial])  # without a heartbeat it would never be stale
         own = np.random.SeedSequence([seed, trial.number]).generate_state(1)[0]
         study.sampler = sampler(seed=int(own))
         for key, wanted in space.items():
@@ -265,35 +213,6 @@ def _take(
             break
         taken.append(trial)
     return taken
-
-
-def _beat(study: optuna.Study, storage: RDBStorage, trials: Sequence[optuna.Trial]) -> None:
-    """Tell other processes that trials are alive."""
-    number = storage.get_study_id_from_name(study.study_name)
-    for trial in trials:
-        one = storage.get_trial_id_from_study_id_trial_number(number, trial.number)
-        storage.record_heartbeat(one)
-
-
-@contextmanager
-def _beating(
-    study: optuna.Study, storage: RDBStorage, trials: Sequence[optuna.Trial]
-) -> Iterator[None]:
-    """Record a heartbeat of trials every `HEARTBEAT` seconds, from a thread."""
-    ended = threading.Event()
-
-    def beat() -> None:
-        while not ended.wait(HEARTBEAT):
-            with suppress(*LOST):  # a database may come back before the grace period is over
-                _beat(study, storage, trials)
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _counted(study: optuna.Study, before: float = math.inf) -> int:
