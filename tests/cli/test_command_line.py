@@ -12,6 +12,7 @@ from PIL import Image
 
 import hnets
 from commands import Command
+from hnets.train import shipped_recipes
 
 REFUSALS = {
     "edges": "Missing argument",
@@ -198,3 +199,15 @@ def test_stopping_it_is_one_line(hnets_command: Command, monkeypatch: pytest.Mon
     done = hnets_command("inspect", "cost", "hnet_mnist")
     assert done.code == 130
     assert "Traceback" not in done.err
+
+
+def test_recipes_for_a_folder_of_the_user_come_first(
+    hnets_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = hnets_command("train").out.splitlines()
+    rows = [line.split("│")[1].strip() for line in lines if line.startswith("│")]
+    names = [name for name in rows if name]
+    assert names[:3] == ["pictures-large", "pictures-segment", "pictures-small"]
+    assert sorted(names) == [name for name in shipped_recipes() if name != "rotmnist-r-svm"]
+    assert lines[-1] == "hnets train pictures-small --set data.name=FOLDER"

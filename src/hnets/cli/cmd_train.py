@@ -63,12 +63,14 @@ def train(
     resume = resume or engine.elastic()
     if recipe is None and not resume:
         table = Table(Column("recipe", no_wrap=True), "what it trains", "data")
-        for name in engine.shipped_recipes():
-            if name != SVM:
-                shipped = engine.read_recipe(name)
-                table.add_row(name, shipped.title, shipped.data.name)
+        names = [name for name in engine.shipped_recipes() if name != SVM]
+        recipes = {name: engine.read_recipe(name) for name in names}
+        # First those for a folder of the user's own.
+        for name in sorted(names, key=lambda name: recipes[name].data.name in available()):
+            table.add_row(name, recipes[name].title, recipes[name].data.name)
         Console().print(table)
-        typer.echo("Give one of them, or a .toml file of yours: hnets train rotmnist-r-hnet")
+        typer.echo("Give one of them, or a .toml file of yours:")
+        typer.echo("hnets train pictures-small --set data.name=FOLDER")
         return
     if recipe == SVM:
         raise InputError(f"{SVM} is fitted by hnets reproduce table1 --train --rows {SVM}")
