@@ -28,7 +28,7 @@ SOURCE = ROOT / "src" / "hnets"
 LIBRARY = {
     "errors": 0, "files": 0, "devices": 1, "streams": 1, "basis": 1, "plan": 2,
     "initialisation": 3, "functional": 3, "nn": 4, "models": 5, "testing": 5, "export": 6,
-    "_cost": 6, "timm": 6, "_calls": 0, "_rebuild": 5, "_convert": 7,
+    "_cost": 6, "timm": 6, "_convert": 7,
 }  # fmt: skip
 """Parts of the library; each imports only parts of a lower number."""
 LABORATORY = ("data", "metrics", "train", "predict", "studies", "plot", "web", "cli")

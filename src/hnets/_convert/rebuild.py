@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, fx, nn
 
-from hnets import _calls as calls
 from hnets import functional as F
+from hnets._convert import calls
 from hnets.basis import Rings, harmonic_basis
 from hnets.errors import InputError
 from hnets.nn import AngularNorm2d, FourierAct, HAvgPool2d, HConv2d, HDropout2d

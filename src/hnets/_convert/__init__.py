@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import fx, nn
 
+from hnets._convert.rebuild import ConversionError, Replacement, Walk
 from hnets._cost import Tabular, cost
-from hnets._rebuild import ConversionError, Replacement, Walk
 from hnets.errors import InputError, reason
 from hnets.nn._base import flag, whole
 
