@@ -64,11 +64,16 @@ def size_of(row: Row) -> list[str]:
 def seconds(rows: Iterable[Row]) -> str:
     """How long a run took, of as many side by side as there were folds and seeds.
 
-    Unknown where the GPU did other work beside.
+    Unknown where the GPU did other work beside, and left out where a CPU did the work.
     """
     ordered = sorted(rows, key=lambda row: row["share"], reverse=True)
-    times = (row["seconds"] for row in ordered)
-    return ", ".join("?" if each is None else f"{each:.0f}" for each in times)
+    return ", ".join(map(_seconds, ordered))
+
+
+def _seconds(row: Row) -> str:
+    if row["versions"]["device"] == "CPU":
+        return "–"
+    return "?" if row["seconds"] is None else f"{row['seconds']:.0f}"
 
 
 SIZE = ("recipe", "parameters", "multiplications", "ms on a CPU core")
