@@ -223,6 +223,15 @@ def test_files_are_compared_at_sizes_that_the_network_takes(tmp_path: Path) -> N
 
 
 @reads_pt2
+def test_a_file_whose_outputs_have_another_shape_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hnets.export, "_runner", lambda path: lambda x: torch.zeros(8, 2))
+    net = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with pytest.raises(hnets.export.SizeError, match=r"input of 28x28, .* larger size"):
+        hnets.export.compare(net, tmp_path / "net.onnx", (1, 2, 28, 28))
+
+
 def test_every_output_is_compared(tmp_path: Path) -> None:
     net = every_layer().eval()
     path = hnets.export.pt2(net, tmp_path / "net.pt2", (1, 2, 20, 20))

@@ -3,6 +3,7 @@
 import csv
 import functools
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,26 @@ def test_classes_of_new_images(classes: Command) -> None:
     assert facts["confidence"] == pytest.approx(expected.confidence, abs=1e-5)
 
 
+def test_names_that_are_not_utf8_are_written_as_they_are(classes: Command) -> None:
+    draw(Path("a.png"), True)
+    name = os.fsdecode(b"\xff.png")
+    try:
+        Path("a.png").rename(name)
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    done = classes(name, "-o", "new.csv")
+    assert done.code == 0, done.err
+    assert Path("new.csv").read_bytes().splitlines()[1].startswith(b"\xff.png,")
+
+
+def test_json_is_printed_if_no_image_can_be_read(classes: Command) -> None:
+    Path("broken.png").write_bytes(b"broken")
+    done = classes("broken.png", "--json", "-o", "new.csv")
+    assert done.code == 2
+    assert json.loads(done.out) == []
+    assert not Path("new.csv").exists()
+
+
 def test_masks_of_new_images(masks: Command) -> None:
     for name in ("a", "b"):
         draw(Path("new", name, "x.png"), True)
@@ -109,7 +130,10 @@ def test_what_is_wrong_is_one_line(classes: Command, command: Command) -> None:
     for arguments, message in (
         (["nowhere.png"], "there is no file nowhere.png"),
         (["a.png", "--overlay"], "--overlay is for masks, and runs/pictures-small learned classes"),
-        (["a.png", "-o", "a.txt"], "--out: expected a file that ends in .csv, got 'a.txt'"),
+        (
+            ["a.png", "-o", "a.txt"],
+            "for --out: expected a file that ends in .csv, got 'a.txt'",
+        ),
     ):
         done = classes(*arguments)
         assert done.code == 2

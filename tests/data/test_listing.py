@@ -123,7 +123,7 @@ def test_files_that_are_not_images_are_left_out_with_one_warning(
     ("classes", "message"),
     [
         ({}, "has 0 sub-folders, and one for each of at least two classes is needed"),
-        ({"red": 5}, "has 1 sub-folders"),
+        ({"red": 5}, "has 1 sub-folder, and"),
         ({"red": 5, "blue": 0}, "blue has 0 images, and at least 3 are needed"),
         ({"red": 5, "blue": 1}, "blue has 1 image, .* train, val and test; add some, or remove"),
     ],

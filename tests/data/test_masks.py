@@ -1,11 +1,16 @@
 """Folders of images with masks."""
 
 import logging
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageFilter
 
 from hnets import data
 from hnets.data import SegmentationSet
@@ -96,3 +101,94 @@ def test_masks_without_a_difference_are_refused(tmp_path: Path, value: int, kind
         Image.new("L", (40, 20), value).save(tmp_path / "masks" / f"{stem}.png")
     with pytest.raises(InputError, match=f"mark {kind} pixel; white marks a pixel"):
         data.load(tmp_path, size=8)
+
+
+def of_mode(mode: str, marked: NDArray[np.bool_]) -> Image.Image:
+    """A mask as programs save it."""
+    white = Image.fromarray(255 * marked.astype(np.uint8))
+    if mode == "16 bits":
+        return Image.fromarray(65535 * marked.astype(np.uint16))
+    if mode == "blurred":
+        return white.filter(ImageFilter.GaussianBlur(1))
+    if mode == "transparent":
+        image = Image.new("RGBA", white.size, "white")
+        image.putalpha(white)
+        return image
+    if mode == "palette":
+        image = Image.frombytes("P", white.size, marked.astype(np.uint8).tobytes())
+        image.putpalette([0, 0, 0, 128, 0, 0])
+        return image
+    return white.convert(mode)
+
+
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "RGB", "RGBA", "transparent", "palette", "16 bits", "blurred"]
+)
+def test_a_mask_may_have_any_mode(tmp_path: Path, mode: str) -> None:
+    marked = np.zeros((20, 40), np.bool_)
+    marked[:, 20:] = True
+    for stem in "abc":
+        put(tmp_path, stem)
+        of_mode(mode, marked).save(tmp_path / "masks" / f"{stem}.png")
+    labels = data.load(tmp_path, "test", size=40).labels[0, 10:30]
+    assert (labels == torch.from_numpy(marked)).all()
+
+
+@pytest.mark.parametrize(
+    "values", [np.uint16([0, 1, 2, 3]), np.uint16([0, 300, 310, 320]), np.uint8([0, 80, 160, 240])]
+)
+def test_classes_are_told_from_greys_along_a_border(folder: Path, values: NDArray[Any]) -> None:
+    Image.fromarray(values[None].repeat(20, 0).repeat(10, 1)).save(folder / "masks" / "3.png")
+    with pytest.raises(InputError, match=r"3\.png should be white .* several classes"):
+        data.load(folder, "train+val")
+
+
+def second_mask(folder: Path) -> None:
+    Image.new("L", (40, 20)).save(folder / "masks" / "3.tif")
+
+
+def second_image(folder: Path) -> None:
+    Image.new("L", (40, 20)).save(folder / "images" / "3.jpg")
+
+
+def splits_in_part(folder: Path) -> None:
+    shutil.copytree(folder / "images", folder / "train" / "images")
+    (folder / "masks").rename(folder / "train" / "masks")
+
+
+def only_images(folder: Path) -> None:
+    shutil.rmtree(folder / "masks")
+
+
+def broken_images(folder: Path) -> None:
+    for path in (folder / "images").iterdir():
+        path.write_bytes(b"broken")
+
+
+def two_images(folder: Path) -> None:
+    for number in range(2, 10):
+        (folder / "images" / f"{number}.png").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (second_mask, r"masks has 3\.png and 3\.tif, and masks go by the name; keep one"),
+        (second_image, r"images has 3\.jpg and 3\.png, and masks go by the name; keep one"),
+        (splits_in_part, r"has no test/images and test/masks; add them"),
+        (only_images, r"has 1 sub-folder, and .* or one of images and one of masks"),
+        (broken_images, r"no image of .* test can be read: .*png is not an image"),
+        (two_images, r"images has 2 images, and at least 3 are needed: .*; add some$"),
+    ],
+)
+def test_folders_that_are_not_whole(
+    folder: Path, damage: Callable[[Path], None], message: str
+) -> None:
+    damage(folder)
+    with pytest.raises(InputError, match=message):
+        data.load(folder, "test")
+
+
+def test_a_name_that_is_too_long_is_no_folder() -> None:
+    with pytest.raises(InputError, match="there is no data set or folder"):
+        data.load(5000 * "a")

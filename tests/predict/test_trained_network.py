@@ -69,6 +69,14 @@ def test_a_classifier_takes_images_in_the_form_that_it_learned_from(file: Path) 
     np.testing.assert_allclose(rotated.probabilities, expected, atol=1e-4)
 
 
+def test_a_network_may_be_wrapped() -> None:
+    net, image = network(CLASSES), blobs()
+    wrapped = hnets.ImageClassifier(nn.DataParallel(net))(image)
+    assert (
+        wrapped.probabilities.tolist() == hnets.ImageClassifier(net)(image).probabilities.tolist()
+    )
+
+
 @pytest.mark.parametrize("file", [MASKS], indirect=True)
 def test_a_segmentation_has_the_size_of_the_image_and_rotates_with_it(file: Path) -> None:
     segmenter, image = hnets.Segmenter(file), blobs(40, 60)
@@ -110,15 +118,19 @@ def test_networks_for_something_else_are_refused(file: Path) -> None:
     [
         (CLASSES, "size", "24"),
         (CLASSES, "channels", 2),
+        (CLASSES, "channels", 3),
         (CLASSES, "classes", ["oak", "ash"]),
         (CLASSES, "classes", "oak"),
         (MASKS, "threshold", None),
         (MASKS, "size", 0),
+        (MASKS, "size", 10**9),
     ],
 )
 def test_facts_of_another_kind_are_refused(facts: Any, key: str, value: Any) -> None:
     net = network(facts)
     remember_training(net, {**facts, key: value})
     kind = hnets.ImageClassifier if "classes" in facts else hnets.Segmenter
-    with pytest.raises(InputError, match="says what images it takes in a way that is not ours"):
+    with pytest.raises(
+        InputError, match="says what images it takes in a way that hnets train does not write"
+    ):
         kind(net)

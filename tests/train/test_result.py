@@ -1,12 +1,14 @@
 """Where a result comes from."""
 
+import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import hnets
-from hnets.train.result import commit
+from hnets.train.result import commit, write_json
 
 
 def test_the_commit_says_if_any_file_of_the_package_has_changed(
@@ -34,3 +36,10 @@ def test_the_commit_says_if_any_file_of_the_package_has_changed(
     assert commit() == git("rev-parse", "HEAD")
     part.write_text("changed = True")
     assert commit() == git("rev-parse", "HEAD") + "+"
+
+
+def test_names_of_classes_may_be_no_utf8(tmp_path: Path) -> None:
+    names, path = ["é", os.fsdecode(b"\xff")], tmp_path / "result.json"
+    write_json(names, path)
+    assert json.loads(path.read_text(encoding="utf-8")) == names
+    assert "é" in path.read_text(encoding="utf-8")

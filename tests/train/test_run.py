@@ -37,7 +37,10 @@ Recipes = Callable[..., Recipe]
         ({"model.name": "hnet_mnits"}, "no model is called 'hnet_mnits'; did you mean 'hnet_mn"),
         ({"model.options": {"width": 3}}, r"\[model\] .*z2cnn has no option 'width'; choose from"),
         ({"model.options.num_classes": 5}, "num_classes: expected 2, as the data say, got 5"),
-        ({"model.name": "unet"}, "expected a network with an output per image.*, got unet"),
+        (
+            {"model.name": "unet"},
+            "an output per image.*, which has classes, and no folders images and masks, got unet",
+        ),
         ({"data.name": "rotmnist-x"}, "there is no data set or folder 'rotmnist-x'"),
         ({"data.train": "trian"}, "there is no split 'trian'"),
         ({"data.test": "tset"}, "there is no split 'tset'"),

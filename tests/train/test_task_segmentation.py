@@ -150,6 +150,10 @@ def test_the_test_sets_take_the_threshold_of_validation(
         ({"evaluation.views": 4}, "evaluation.views: pixels are not averaged; leave it out"),
         ({"augment.keep_centre": True}, "augment.keep_centre: .*; leave it out"),
         (
+            {"training.label_smoothing": 0.1},
+            "label_smoothing: it is for classes of images, which drive does not have; leave it out",
+        ),
+        (
             {"model.name": "z2cnn", "model.options": {}},
             "expected a network with an output per pixel.*got z2cnn",
         ),

@@ -59,10 +59,9 @@ def predict(
     """
     from hnets.predict.batch import find_images
 
-    endings = [".mask.png"]
-    endings += [".probability.png"] if probability else []
-    endings += [".overlay.png"] if overlay else []
-    folders, errors = find_images(images, skip=(".mask.png", ".probability.png", ".overlay.png"))
+    wanted = {"mask": True, "probability": probability, "overlay": overlay}
+    kinds = [kind for kind, is_wanted in wanted.items() if is_wanted]
+    folders, errors = find_images(images, skip=[_ending(kind) for kind in wanted])
     for error in errors:
         complain(str(error))
     if not folders:
@@ -74,12 +73,12 @@ def predict(
 
     network, place = load(weights), device or preferred()
     if learned_by(network, weights)[0] == "classes":
-        if len(endings) > 1:
-            option = "--probability" if probability else "--overlay"
-            raise typer.BadParameter(f"{option} is for masks, and {weights} learned classes")
+        if len(kinds) > 1:
+            message = f"--{kinds[1]} is for masks, and {weights} learned classes; leave it out"
+            raise typer.BadParameter(message)
         failed = _classify(ImageClassifier(network, place), list(folders), out, as_json)
     else:
-        failed = _segment(Segmenter(network, place), folders, out or FOLDER, endings, as_json)
+        failed = _segment(Segmenter(network, place), folders, out or FOLDER, kinds, as_json)
     if failed or errors:
         raise typer.Exit(2)
 
@@ -90,12 +89,13 @@ def _classify(
     """Print and write the classes of images; how many could not be read."""
     if out is not None:
         if out.suffix.lower() != ".csv" or out.is_dir():
-            raise typer.BadParameter(f"--out: expected a file that ends in .csv, got {str(out)!r}")
+            message = f"expected a file that ends in .csv, got {str(out)!r}"
+            raise typer.BadParameter(message, param_hint="--out")
         check_folder(out.parent)
     rows: dict[Path, ClassPrediction] = {}
     for portion in _portions(paths, classifier.network.prepare):
         rows |= zip(portion, classifier.predictions(list(portion.values())), strict=True)
-    if rows and as_json:
+    if as_json:
         typer.echo(json.dumps([_facts(path, each) for path, each in rows.items()]))
     elif rows:
         _print_classes(rows)
@@ -159,7 +159,11 @@ def _facts(path: Path, prediction: ClassPrediction) -> dict[str, Any]:
 def _write_csv(rows: Mapping[Path, ClassPrediction], classes: tuple[str, ...], out: Path) -> None:
     from hnets.files import replacing
 
-    with replacing(out) as part, part.open("w", newline="", encoding="utf-8") as file:
+    with (
+        replacing(out) as part,
+        # A name of a file or a class that is not UTF-8 keeps its bytes.
+        part.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(["file", "class", "confidence", *classes])
         for path, each in rows.items():
@@ -167,11 +171,16 @@ def _write_csv(rows: Mapping[Path, ClassPrediction], classes: tuple[str, ...], o
             writer.writerow([path, each.name, f"{each.confidence:.6f}", *values])
 
 
+def _ending(kind: str) -> str:
+    """How the names of files end that show a segmentation in one of the kinds of `Segmenter`."""
+    return f".{kind}.png"
+
+
 def _segment(
     segmenter: Segmenter,
     folders: Mapping[Path, Path],
     out: Path,
-    endings: list[str],
+    kinds: list[str],
     as_json: bool,
 ) -> int:
     """Write the masks of images, and say so; how many could not be written."""
@@ -180,18 +189,18 @@ def _segment(
     from hnets.predict.image_input import rgb
 
     check_folder(out)
-    rows, paths = list[dict[str, Any]](), output_names(folders, out, endings)
+    rows = list[dict[str, Any]]()
+    paths = output_names(folders, out, [_ending(kind) for kind in kinds])
     with progress_bar(len(paths)) as show:
         for image, name in zip(folders, paths, strict=True):
             show(image.name)
             try:
                 pixels = rgb(image)
-                found = segmenter(pixels)
-                files = [name.with_name(f"{name.name}{ending}") for ending in endings]
-                for file, ending in zip(files, endings, strict=True):
-                    kind = ending.split(".")[1]
+                probability = segmenter(pixels)
+                files = [name.with_name(f"{name.name}{_ending(kind)}") for kind in kinds]
+                for file, kind in zip(files, kinds, strict=True):
                     with replacing(file) as part:
-                        segmenter.render(pixels, found, kind).save(part)
+                        segmenter.render(pixels, probability, kind).save(part)
             except InputError as error:
                 complain(str(error))
             except OSError as error:
@@ -199,7 +208,7 @@ def _segment(
                     raise
                 complain(f"{error.filename} cannot be written ({error.strerror})")
             else:
-                share = float((found >= segmenter.threshold).mean())
+                share = float((probability >= segmenter.threshold).mean())
                 row = {"file": str(image), "marked": round(share, 6), "written": [*map(str, files)]}
                 rows.append(row)
                 if not as_json:

@@ -44,6 +44,7 @@ from hnets.data.streamed import Streamed
 from hnets.errors import InputError, suggest
 
 __all__ = [
+    "LARGEST_SIZE",
     "Dataset",
     "EdgeSet",
     "SegmentationSet",
@@ -58,7 +59,8 @@ __all__ = [
 ]
 
 _PLANKTON, _MIRABEST, _BSDS500 = "plankton", "mirabest", "bsds500"
-_LARGEST = 4096  # pixels along a side: more of them only fill the memory
+LARGEST_SIZE = 4096
+"""Pixels along a side that images can be brought to: more of them only fill the memory."""
 
 
 _DIGITS: dict[str, tuple[Callable[[str | os.PathLike[str] | None], Arrays], Sizes]] = {
@@ -185,6 +187,6 @@ def _check_channels(channels: int) -> int:
 
 
 def _check_size(size: int) -> int:
-    if not 1 <= size <= _LARGEST:
-        raise InputError(f"images become 1 to {_LARGEST:,} pixels wide, got size={size}")
+    if not 1 <= size <= LARGEST_SIZE:
+        raise InputError(f"images become 1 to {LARGEST_SIZE:,} pixels wide, got size={size}")
     return size

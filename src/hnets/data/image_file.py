@@ -9,7 +9,7 @@ import os
 import stat
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -48,6 +48,27 @@ class ImageError(InputError):
     """A file that cannot be used as an image, and why."""
 
 
+def eight_bits(image: Image.Image) -> Image.Image:
+    """An image of any mode as RGB: on white where it is transparent, stretched beyond 8 bits."""
+    if is_deep(image):  # where Pillow itself would clip at 255
+        return Image.fromarray(_stretched(np.asarray(image))).convert("RGB")
+    image = opaque(image, "white")
+    return image if image.mode == "RGB" else image.convert("RGB")  # which copies, large as it is
+
+
+def is_deep(image: Image.Image) -> bool:
+    """Whether an image has more than eight bits per channel."""
+    return image.mode.startswith(("I", "F"))
+
+
+def opaque(image: Image.Image, ground: str) -> Image.Image:
+    """An image laid on a ground of one colour; itself if nothing of it is transparent."""
+    if not image.has_transparency_data:
+        return image
+    above = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", above.size, ground), above).convert("RGB")
+
+
 def format_names(formats: Iterable[str] = FORMATS) -> str:
     """The names of formats, for a sentence.
 
@@ -64,6 +85,7 @@ def read_image(
     largest: int = LARGEST,
     name: str | None = None,
     needed: int = 0,
+    convert: Callable[[Image.Image], Image.Image] = eight_bits,
 ) -> Image.Image:
     """A file as an RGB image, or an `ImageError` that says in one line what is wrong with it.
 
@@ -77,6 +99,7 @@ def read_image(
         name: what an error calls it; by default the path.
         needed: pixels that the longer side needs, if that is all: JPEGs that have two, four or
             eight times as many are decoded at that fraction of their size, which is faster.
+        convert: what is made of the decoded image; by default RGB.
     """
     name = name or str(source)
     if isinstance(source, str | os.PathLike):
@@ -102,7 +125,7 @@ def read_image(
             with stderr_discarded() if opened.format == "TIFF" else nullcontext():
                 opened.load()
             ImageOps.exif_transpose(opened, in_place=True)
-            return eight_bits(opened)
+            return convert(opened)
     except ImageError:
         raise
     except UnidentifiedImageError:
@@ -184,17 +207,6 @@ def centre_crop(image: Image.Image) -> Image.Image:
     side = min(image.size)
     left, top = (image.width - side) // 2, (image.height - side) // 2
     return image.crop((left, top, left + side, top + side))
-
-
-def eight_bits(image: Image.Image) -> Image.Image:
-    """An image of any mode as RGB: on white where it is transparent, stretched beyond 8 bits."""
-    if image.mode.startswith(("I", "F")):  # where Pillow itself would clip at 255
-        return Image.fromarray(_stretched(np.asarray(image))).convert("RGB")
-    if image.has_transparency_data:
-        opaque = image.convert("RGBA")
-        white = Image.new("RGBA", opaque.size, "white")
-        return Image.alpha_composite(white, opaque).convert("RGB")
-    return image if image.mode == "RGB" else image.convert("RGB")  # which copies, large as it is
 
 
 def _stretched(values: NDArray[Any]) -> NDArray[np.uint8]:

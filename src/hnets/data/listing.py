@@ -123,8 +123,8 @@ def _list_folder(folder: Path, parts: list[str]) -> Listing:
         names = _folders(place)
         if len(names) < 2:
             raise InputError(
-                f"{place} has {len(names)} sub-folders, and one for each of at least two classes "
-                "is needed"
+                f"{place} has {len(names)} sub-folder{'s' * (len(names) != 1)}, and one for each "
+                "of at least two classes is needed, or one of images and one of masks"
             )
         if names != classes:
             raise InputError(
@@ -158,12 +158,20 @@ def _files(folder: Path, label: int) -> tuple[list[Entry], list[str]]:
     return images, others
 
 
-def cut(images: Sequence[T], part: str, folder: Path | str) -> list[T]:
-    """The images of a class, or of a folder without classes, that belong to a split."""
+def cut(
+    images: Sequence[T],
+    part: str,
+    folder: Path | str,
+    advice: str = "add some, or remove the class",
+) -> list[T]:
+    """The images of a class, or of a folder without classes, that belong to a split.
+
+    With ``advice`` for where there are too few.
+    """
     if len(images) < _FEWEST:
         raise InputError(
             f"{folder} has {len(images)} image{'s' * (len(images) != 1)}, and at least {_FEWEST} "
-            "are needed: one for each of train, val and test; add some, or remove the class"
+            f"are needed: one for each of train, val and test; {advice}"
         )
     order = np.random.RandomState(_SEED).permutation(len(images))
     tenth = max(1, round(len(images) / 10))

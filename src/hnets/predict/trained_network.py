@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from hnets.data import fit
+from hnets.data import LARGEST_SIZE, fit
 from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
@@ -66,7 +66,8 @@ def learned_by(network: nn.Module, weights: object) -> tuple[str, Mapping[str, A
 
     A network that learned from no folder of images is an `InputError`, which names ``weights``.
     """
-    facts = unwrapped(network)[1].trained
+    network, config = unwrapped(network)
+    facts = config.trained
     if not facts:
         raise InputError(
             f"expected a network that hnets train taught on a folder of images, got "
@@ -74,15 +75,19 @@ def learned_by(network: nn.Module, weights: object) -> tuple[str, Mapping[str, A
             "hnets digits, for edges hnets edges, and for other networks hnets.load in Python"
         )
     learned = "classes" if "classes" in facts else "masks"
-    if not _is_whole(facts, getattr(network, "num_classes", None)):
-        raise InputError(f"{_name(weights)} says what images it takes in a way that is not ours")
+    if not _is_whole(facts, network):
+        raise InputError(
+            f"{_name(weights)} says what images it takes in a way that hnets train does not write; "
+            "train it again"
+        )
     return learned, facts
 
 
-def _is_whole(facts: Mapping[str, Any], outputs: object) -> bool:
-    """Whether all facts are there, of their types: a file may come from anywhere."""
-    sized = type(facts.get("size")) is int and facts["size"] > 0
-    if not sized or facts.get("channels") not in (1, 3):
+def _is_whole(facts: Mapping[str, Any], network: nn.Module) -> bool:
+    """Whether all facts are there and fit the network: a file may come from anywhere."""
+    sized = type(facts.get("size")) is int and 0 < facts["size"] <= LARGEST_SIZE
+    channels, outputs = (getattr(network, name, None) for name in ("in_chans", "num_classes"))
+    if not sized or facts.get("channels") not in (1, 3) or facts["channels"] != channels:
         return False
     if "classes" not in facts:
         return isinstance(facts.get("threshold"), float) and outputs == 1

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import hnets
-from hnets.data import Dataset, EdgeSet, Streamed, available
+from hnets.data import Dataset, Streamed, available
 from hnets.errors import InputError
 from hnets.files import replacing
 from hnets.models import save
@@ -127,7 +127,7 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
 def _trained(run: Run, errors: Mapping[str, Errors]) -> dict[str, Any]:
     """What `hnets.predict` has to know of a network that learned from a folder of images."""
     recipe, learned = run.recipe.data, run.data[run.recipe.data.train]
-    if recipe.name in available() or isinstance(learned, EdgeSet):
+    if recipe.name in available():
         return {}  # images of a named set are prepared in its own way
     channels, size = run.tasks[recipe.train].images.shape[1:3]
     trained: dict[str, Any] = {"size": size, "channels": channels}
@@ -182,7 +182,9 @@ def error_lines(content: Mapping[str, Any]) -> list[str]:
 def write_json(value: object, path: Path) -> None:
     """Write an object as JSON for people and programs."""
     with replacing(path) as part:
-        part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        # A class may have the name of a folder that is not UTF-8: JSON has an escape for its bytes.
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def versions(device: torch.device) -> dict[str, str]:

@@ -511,7 +511,8 @@ def _try(learner: Learner, task: Task, recipe: Recipe) -> None:
     sides = images.shape[2:] if pixels else ()
     if not isinstance(task, EdgeDetection) and output.shape[2:] != sides:
         what = "pixel, such as hunet" if pixels else "image, such as hresnet18"
+        labels = "marked pixels" if pixels else "classes, and no folders images and masks"
         raise InputError(
-            f"[model] expected a network with an output per {what}, for {recipe.data.name}, got "
-            f"{recipe.model.name}"
+            f"[model] expected a network with an output per {what}, for {recipe.data.name}, which "
+            f"has {labels}, got {recipe.model.name}"
         )

@@ -272,7 +272,10 @@ def _refuse(recipe: Recipe, what: str) -> None:
     if recipe.evaluation.views:
         raise InputError(f"evaluation.views: {what} are not averaged; leave it out")
     if recipe.training.label_smoothing:
-        raise InputError("training.label_smoothing: it is for classes of images; leave it out")
+        raise InputError(
+            "training.label_smoothing: it is for classes of images, which "
+            f"{recipe.data.name} does not have; leave it out, or take another recipe"
+        )
     if recipe.augment.keep_centre:
         raise InputError("augment.keep_centre: it is for shapes on black; leave it out")
 
