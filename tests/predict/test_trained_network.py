@@ -1,5 +1,6 @@
 """Networks that were trained on a folder of images, used on others."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,20 @@ def test_a_network_may_be_wrapped() -> None:
     assert (
         wrapped.probabilities.tolist() == hnets.ImageClassifier(net)(image).probabilities.tolist()
     )
+
+
+@pytest.mark.parametrize("file", [CLASSES], indirect=True)
+def test_a_file_is_decoded_as_for_the_training(file: Path, tmp_path: Path) -> None:
+    photo = tmp_path / "photo.jpg"
+    Image.fromarray(blobs(800, 1000)).save(photo)
+    prepared = hnets.ImageClassifier(file).network.prepare(photo)
+    for name in ("a", "b"):
+        folder = tmp_path / "set" / name
+        folder.mkdir(parents=True)
+        for number in range(3):
+            shutil.copy(photo, folder / f"{number}.jpg")
+    learned = hnets.data.load(tmp_path / "set", size=24, channels=1).images
+    assert (torch.from_numpy(prepared) == (255 * learned[0]).round()).all()
 
 
 @pytest.mark.parametrize("file", [MASKS], indirect=True)

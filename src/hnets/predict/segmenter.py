@@ -15,7 +15,7 @@ from hnets.data.listing import frame
 from hnets.errors import InputError, suggest
 from hnets.predict.image_input import Floats, ImageLike, rgb
 from hnets.predict.rendering import edges_image, overlay_image
-from hnets.predict.trained_network import TrainedNetwork, eight_bits
+from hnets.predict.trained_network import TrainedNetwork
 
 DRAWN = ("mask", "probability", "overlay")
 """Kinds of images of a segmentation."""
@@ -77,4 +77,4 @@ class Segmenter:
         marked = (probability >= self.threshold).astype(np.float32)
         if kind == "mask":
             return edges_image(marked)
-        return overlay_image(eight_bits(pixels), 0.5 * marked)  # what is below shows through
+        return overlay_image(pixels, 0.5 * marked)  # what is below shows through

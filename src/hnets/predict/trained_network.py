@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from hnets.data import LARGEST_SIZE, fit
+from hnets.data import LARGEST_SIZE, fit, read_image
+from hnets.data.image_file import LARGEST
 from hnets.devices import usable
 from hnets.errors import InputError
 from hnets.export import freeze
@@ -50,7 +51,12 @@ class TrainedNetwork:
 
     def prepare(self, image: ImageLike, name: str = "the image") -> NDArray[np.uint8]:
         """An image as the network takes it, ``(channels, size, size)``; errors call it ``name``."""
-        return fit(Image.fromarray(eight_bits(rgb(image, name))), self.size, self.channels)
+        if isinstance(image, str | os.PathLike):  # decoded as for the training
+            image = read_image(image, smallest=1, largest=2 * LARGEST, needed=2 * self.size)
+        pixels = rgb(image, name)
+        if pixels.dtype != np.uint8:
+            pixels = (255 * pixels).round().astype(np.uint8)
+        return fit(Image.fromarray(np.ascontiguousarray(pixels)), self.size, self.channels)
 
     def __call__(self, prepared: Sequence[NDArray[np.uint8]]) -> Tensor:
         """The outputs of the network, in float32 on the CPU, for images from `prepare`."""
@@ -93,13 +99,6 @@ def _is_whole(facts: Mapping[str, Any], network: nn.Module) -> bool:
         return isinstance(facts.get("threshold"), float) and outputs == 1
     names = facts["classes"]
     return isinstance(names, list) and len(names) == outputs and all(type(n) is str for n in names)
-
-
-def eight_bits(pixels: NDArray[Any]) -> NDArray[np.uint8]:
-    """Pixels as `rgb` gives them, in uint8."""
-    if pixels.dtype == np.uint8:
-        return np.ascontiguousarray(pixels)
-    return (255 * pixels).round().astype(np.uint8)
 
 
 def _name(weights: object) -> str:
