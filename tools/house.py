@@ -192,6 +192,12 @@ def _command(*arguments: str) -> None:
         sys.argv = before
 
 
+def _narrowed(name: str, width: float) -> str:
+    """The style of a name that would not fit in a box."""
+    size = min(13.0, 1.8 * width / len(name))
+    return f' style="font-size:{size:.1f}px"' if size < 13 else ""
+
+
 def diagram() -> str:
     """An SVG: rooms on two floors, and an arc from each to those that it imports."""
     arrows = {
@@ -213,7 +219,8 @@ def diagram() -> str:
             half = step / 2 - 6
             body.append(
                 f'<rect x="{x - half:.0f}" y="{y}" width="{2 * half:.0f}" height="42" rx="7"/>'
-                f'<text x="{x:.0f}" y="{y + 26}">{room.strip("_")}</text>'
+                f'<text x="{x:.0f}" y="{y + 26}"{_narrowed(room, 2 * half)}>'
+                f"{room.strip('_')}</text>"
             )
     for start, end in sorted(arrows):
         (x1, y1), (x2, y2) = places[start], places[end]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -114,7 +115,9 @@ def _portions(paths: list[Path], prepare: Callable[[Path], Any]) -> Iterator[dic
         except InputError as error:
             return error
 
-    with ThreadPoolExecutor() as pool, progress_bar(len(paths)) as show:
+    # Decoders warn of odd metadata; ignored for all threads: each would restore what another set.
+    ignored = warnings.catch_warnings(action="ignore")
+    with ignored, ThreadPoolExecutor() as pool, progress_bar(len(paths)) as show:
         for start in range(0, len(paths), PORTION):
             portion = paths[start : start + PORTION]
             good = dict[Path, Any]()
