@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hnets.devices import memory
+from hnets.devices import cpu_has_bfloat16, memory
 
 
 def test_the_memory_is_that_of_the_machine_or_of_its_container(
@@ -17,3 +17,11 @@ def test_the_memory_is_that_of_the_machine_or_of_its_container(
     assert memory(cpu) == 12345678
     monkeypatch.setattr(Path, "read_text", lambda _: "max\n")
     assert memory(cpu) > 2**26
+
+
+def test_instructions_for_bfloat16_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for known, has in (({"avx512_bf16": True}, True), ({"avx2": True}, False), ({}, False)):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda known=known: known, raising=False)
+        assert cpu_has_bfloat16() is has
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert not cpu_has_bfloat16()

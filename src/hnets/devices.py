@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -53,6 +53,15 @@ def memory(device: torch.device) -> int:
         return min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
     except (OSError, ValueError):  # there is none, or no limit
         return total
+
+
+def cpu_has_bfloat16() -> bool:
+    """Whether the CPU multiplies bfloat16 faster than float32: by AMX or AVX512-BF16.
+
+    Most Xeons since 2020 do, and Ryzen and EPYC since 2022.
+    """
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in every torch
+    return bool(known.get("avx512_bf16") or known.get("amx_bf16"))
 
 
 def cores() -> int:

@@ -8,9 +8,9 @@ from torch import nn
 
 from hnets import nn as hnn
 from hnets.models import create_model
-from hnets.train import Recipe, Run, Team, train
+from hnets.train import Recipe, Run, Team, task, train
 from hnets.train.step import AdamW, Learner, recompute_statistics
-from hnets.train.task import Classification
+from hnets.train.task import Classification, precision_on
 
 TEAM = Team(0, 1, torch.device("cpu"))
 
@@ -18,7 +18,8 @@ TEAM = Team(0, 1, torch.device("cpu"))
 def learner(recipe: Recipe) -> Learner:
     torch.manual_seed(1)
     images, labels = torch.rand(50, 1, 28, 28), torch.arange(50) % 10
-    return Learner(create_model(recipe.model.name), Classification(images, labels), recipe, 1, TEAM)
+    model = create_model(recipe.model.name, in_chans=1, num_classes=10)
+    return Learner(model, Classification(images, labels), recipe, 1, TEAM)
 
 
 def test_every_image_is_seen_in_every_epoch_and_all_batches_are_full(
@@ -61,6 +62,27 @@ def test_the_rate_of_every_step_is_that_of_the_schedule(tiny: Callable[..., Reci
     assert torch.equal(bias.detach(), before), "the rate of the second step is 0"
     one.step()
     assert not torch.equal(bias.detach(), before)
+
+
+@pytest.mark.parametrize("name", ["hnet_fourier_tiny", "hresnet18_light"])
+def test_a_cpu_with_instructions_for_it_learns_in_bfloat16(
+    tiny: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    recipe = tiny(model__name=name, training__precision="bfloat16", training__batch=10)
+    losses, types = [], set[torch.dtype]()
+    for has in (True, False):
+        monkeypatch.setattr(task, "cpu_has_bfloat16", lambda has=has: has)
+        one = learner(recipe)
+        one.model.register_forward_hook(lambda *call: types.add(call[2].dtype))
+        one.begin_epoch(0, [1.0] * one.steps)
+        for _ in range(one.steps):
+            one.step()
+        losses.append(torch.tensor(one.end_epoch()))
+        assert precision_on(TEAM.device, recipe) == ("bfloat16" if has else "float32")
+        assert all(p.dtype == torch.float32 for p in one.model.parameters())
+    assert types == {torch.bfloat16, torch.float32}
+    assert not torch.equal(*losses)
+    torch.testing.assert_close(*losses, rtol=0.1, atol=0)
 
 
 def test_phases_have_a_rate_of_their_own_and_no_decay(tiny: Callable[..., Recipe]) -> None:

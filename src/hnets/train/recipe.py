@@ -220,7 +220,8 @@ class Training(Section):
     """Of batch norms, for the finished network: the running means of training, or those of all
     training images, without augmentation and with the last weights."""
     precision: Literal["float32", "tf32", "bfloat16"] = "tf32"
-    """On a GPU; on CPU all are float32. ``tf32`` multiplies with 10 bits of mantissa."""
+    """Of convolutions. ``tf32`` multiplies with 10 bits of mantissa on a GPU and is float32 on CPU;
+    so is ``bfloat16`` on a CPU without instructions for it."""
     save_every: NonNegative = 10.0
     """Seconds between checkpoints, at the ends of epochs: what a kill can cost."""
     deterministic: bool = False

@@ -31,6 +31,7 @@ from hnets.train.task import (
     Segmentation,
     SegmentationErrors,
     calibrated,
+    precision_on,
 )
 
 
@@ -108,6 +109,7 @@ def report(results: Sequence[Result], team: Team, out: Path | None = None) -> di
         },
         "commit": commit(),
         "versions": versions(team.device),
+        "precision": precision_on(team.device, run.recipe),
         "seeds": seeds,
         "summary": summary("error"),
     }

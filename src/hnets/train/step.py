@@ -23,7 +23,7 @@ from hnets.data import Streamed
 from hnets.train.augment import draw
 from hnets.train.distributed import ALONE, Team, synchronise
 from hnets.train.recipe import Optimiser, Recipe
-from hnets.train.task import Task
+from hnets.train.task import Task, precision_on
 
 WARM_UP = 3
 """Steps before a capture, for what allocates on its first calls."""
@@ -68,8 +68,9 @@ class Learner:
 
     def autocast(self) -> torch.autocast:
         """The precision of the recipe, for the network only."""
-        half = self.recipe.training.precision == "bfloat16" and self.stream is not None
-        return torch.autocast(self.team.device.type, torch.bfloat16, enabled=half)
+        device = self.team.device
+        half = precision_on(device, self.recipe) == "bfloat16"
+        return torch.autocast(device.type, torch.bfloat16, enabled=half)
 
     def begin_epoch(self, epoch: int, rates: list[float]) -> None:
         """Put the order, the random changes and the rates of an epoch on the device."""

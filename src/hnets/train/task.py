@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from hnets.data import Dataset, EdgeSet, SegmentationSet, Streamed
 from hnets.data.dataset import OUTSIDE
+from hnets.devices import cpu_has_bfloat16
 from hnets.errors import InputError
 from hnets.functional import rotate_pixels
 from hnets.metrics.segmentation import segmentation_scores
@@ -70,7 +71,7 @@ class Classification:
     label_smoothing: float = 0.0
     augment: Augment = field(default_factory=Augment)
     half: bool = False
-    """Whether a GPU evaluates in bfloat16, as it trains."""
+    """Whether it is evaluated in bfloat16, as it is trained."""
     team: Team = ALONE
     """The processes that share the evaluation."""
 
@@ -78,7 +79,7 @@ class Classification:
     def of(cls, recipe: Recipe, data: Dataset | Streamed, team: Team = ALONE) -> Classification:
         """What a recipe learns from a data set."""
         classes, smoothing = len(data.classes), recipe.training.label_smoothing
-        half = recipe.training.precision == "bfloat16" and data.labels.is_cuda
+        half = precision_on(data.labels.device, recipe) == "bfloat16"
         images = data if isinstance(data, Streamed) else data.images
         return cls(images, data.labels, classes, smoothing, recipe.augment, half, team)
 
@@ -258,6 +259,14 @@ def task_of(
     if isinstance(data, SegmentationSet):
         return Segmentation.of(recipe, data)
     return Classification.of(recipe, data, team)
+
+
+def precision_on(device: torch.device, recipe: Recipe) -> str:
+    """What the network of a recipe computes in: not every device has what is asked for."""
+    wanted = recipe.training.precision
+    if device.type == "cpu" and (wanted == "tf32" or not cpu_has_bfloat16()):
+        return "float32"
+    return wanted
 
 
 def calibrated(task: Task, errors: Errors) -> Task:
