@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--split", default="test", help="of BSDS500; others are for a try")
     parser.add_argument("--photos", type=int, help="only so many of them, for a try")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--fast", action="store_true", help="in bfloat16; for a try")
     parser.add_argument("--jobs", type=int, default=cores(), help="processes of the benchmark")
     parser.add_argument("--thresholds", type=int, default=99)
     parser.add_argument("--time", action="store_true", help="time the networks beside the H-DSN")
@@ -109,7 +110,7 @@ def score(file: Path, options: argparse.Namespace, pool: Executor, console: Cons
     seed = next(seed for seed in result["seeds"] if seed["seed"] == number)
     chosen = photos(options.split)[: options.photos]
     console.print(f"{file}: {name}, {len(chosen)} photographs of {options.split}")
-    detector = hnets.EdgeDetector(file, options.device)
+    detector = hnets.EdgeDetector(file, options.device, options.fast)
     for way in options.ways:
         add_scores(seed, detector, chosen, options.thresholds, [way], pool, console)
         summarise_scores(result, options.thresholds)

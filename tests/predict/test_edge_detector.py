@@ -22,7 +22,7 @@ from hnets.functional.pyramid import margin_to_halve
 from hnets.metrics import suppression
 from hnets.metrics.skeleton import skeletonise
 from hnets.models import _weights as store
-from hnets.predict import EdgeDetector, suppress_edges, tiles
+from hnets.predict import EdgeDetector, edge_detector, suppress_edges, tiles
 from networks import edge_network, lively
 
 
@@ -245,6 +245,24 @@ def test_rotation_by_90_degrees_rotates_the_edges_exactly(
 
 
 # Lines --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tiny", "hdsn"])
+def test_bfloat16_changes_strengths_by_little_and_other_cpus_compute_as_before(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = blobs(96, 128)
+    exact = EdgeDetector(name).oriented(image)
+    monkeypatch.setattr(edge_detector, "cpu_has_bfloat16", lambda: True)
+    fast = EdgeDetector(name, fast=True).oriented(image)
+    difference = np.abs(fast.strength - exact.strength)
+    assert 0 < difference.max() < 0.1
+    assert difference.mean() < 0.005
+    sure = exact.strength > 0.5
+    off = np.abs((fast.angle - exact.angle + np.pi / 2) % np.pi - np.pi / 2)[sure]
+    assert np.degrees(np.median(off)) < 1
+    monkeypatch.setattr(edge_detector, "cpu_has_bfloat16", lambda: False)
+    assert np.array_equal(EdgeDetector(name, fast=True)(image), exact.strength)
 
 
 def test_lines_are_where_the_strength_is_highest_across_them() -> None:

@@ -93,6 +93,13 @@ def edges(
             help="tiny, small, base or hdsn, as compared below, or weights of your own.",
         ),
     ] = EDGE_MODEL,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            help="Compute in bfloat16, on GPUs and newer CPUs: up to 1.8 times as fast.",
+        ),
+    ] = False,
     skip_existing: Annotated[
         bool,
         typer.Option("--skip-existing", help="Leave out images whose files are there already."),
@@ -145,8 +152,9 @@ def edges(
     if ray is not None:
         address = None if ray == _ANY else ray
         _by_ray(
-            inputs, out, ["edges", *kinds], scales, device, address, parquet, skip_existing, model
-        )
+            inputs, out, ["edges", *kinds], scales, device, address, parquet, skip_existing,
+            model, fast,
+        )  # fmt: skip
         return
     for text in (*inputs, out or "", *(["--parquet"] if parquet else [])):
         if "://" in text or text == "--parquet":
@@ -175,7 +183,7 @@ def edges(
             for image, name in names.items()
             if not all(file.is_file() for file in outputs_of(name, kinds))
         }
-    worker = EdgeWorker(kinds or ["edges"], scales, device, model)
+    worker = EdgeWorker(kinds or ["edges"], scales, device, model, fast=fast)
     if piped:
         failed = _to_stdout(worker, *images)
     else:
@@ -238,6 +246,7 @@ def _by_ray(
     parquet: bool,
     skip_existing: bool,
     model: str,
+    fast: bool,
 ) -> None:
     """Write the edges of the images in a folder or behind a URL, by a Ray cluster."""
     from hnets.predict.cluster import edges_on_ray
@@ -261,7 +270,7 @@ def _by_ray(
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         outcome = edges_on_ray(
             inputs[0], target, kinds, scales, device, address, parquet, skip_existing,
-            weights=model,
+            weights=model, fast=fast,
             begin=lambda total: stack.enter_context(progress_bar(total)),
         )  # fmt: skip
     what = f"{outcome.written} rows" if parquet else f"{outcome.written * len(kinds)} files"

@@ -194,6 +194,7 @@ class EdgeWorker:
         weights: as `EdgeDetector` takes them.
         threads: for decoding and encoding; by default as many as there are cores beside a GPU, and
             two beside a network on the CPU, which has the cores itself.
+        fast: as `EdgeDetector` takes it.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class EdgeWorker:
         device: str | None = None,
         weights: nn.Module | str | os.PathLike[str] = EDGE_MODEL,
         threads: int | None = None,
+        fast: bool = False,
     ) -> None:
         from hnets.devices import cores, preferred
         from hnets.predict.edge_detector import EdgeDetector
@@ -212,7 +214,7 @@ class EdgeWorker:
                 raise InputError(f"there is no kind {kind!r} of edges{suggest(kind, KINDS)}")
         self.kinds, self.scales = tuple(kinds), tuple(scales)
         device = device or preferred()
-        self.detector = EdgeDetector(weights, device)
+        self.detector = EdgeDetector(weights, device, fast)
         self.threads = threads or (2 if device == "cpu" else cores())
 
     def __call__(self, batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

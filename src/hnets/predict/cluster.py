@@ -66,6 +66,7 @@ def edges_on_ray(
     skip_existing: bool = False,
     workers: int | None = None,
     weights: nn.Module | str | os.PathLike[str] = EDGE_MODEL,
+    fast: bool = False,
     begin: Callable[[int], Callable[[str], None]] = lambda total: lambda path: None,
 ) -> Outcome:
     """Write the edges of the images in a folder to another one, by a Ray cluster.
@@ -83,6 +84,7 @@ def edges_on_ray(
         skip_existing: whether to leave out what the target has already.
         workers: that have a network; by default one per GPU, or per CPU but for those that read.
         weights: as `EdgeDetector` takes them; read here, so that workers need no file.
+        fast: as `EdgeDetector` takes it.
         begin: is called with the number of images, and what it returns with each that is done.
     """
     try:
@@ -114,7 +116,7 @@ def edges_on_ray(
             crew = crew_of(device, workers)
             rows = ROWS if parquet else min(ROWS, -(-len(todo) // (4 * crew.number)))
             dataset = ray.data.from_arrow(list(_blocks(start, names, todo, rows)))
-            options = {"kinds": kinds, "scales": scales, "weights": network}
+            options = {"kinds": kinds, "scales": scales, "weights": network, "fast": fast}
             dataset = _stages(dataset, start, end, options, parquet, crew)
             show, began = begin(len(todo)), time.monotonic()
             for path, error in _results(dataset, crew):
