@@ -161,7 +161,7 @@ def test_pooling_puts_centres_at_the_middles_of_blocks(stride: int) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_mean_pooling_is_that_of_torch(
     size: int, dtype: torch.dtype, form: Callable[[Tensor], Tensor]

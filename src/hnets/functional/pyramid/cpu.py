@@ -13,17 +13,18 @@ from torch import Tensor
 
 
 def mean_pool(x: Tensor, size: int) -> Tensor:
-    """Means of squares."""
-    if x.dtype.itemsize < 4 or size == 1:
-        return F.avg_pool2d(x, size)
+    """Means of squares, added up in at least float32."""
+    if size == 1:
+        return x.clone()
     height, width = (side // size * size for side in x.shape[2:])
-    total = x[:, :, 0:height:size, :width] + x[:, :, 1:height:size, :width]
+    wide = torch.promote_types(x.dtype, torch.float32)
+    total = x[:, :, 0:height:size, :width].to(wide) + x[:, :, 1:height:size, :width]
     for i in range(2, size):
         total += x[:, :, i:height:size, :width]
     pooled = total[..., 0::size] + total[..., 1::size]
     for i in range(2, size):
         pooled += total[..., i::size]
-    return pooled.mul_(1 / size**2)
+    return pooled.mul_(1 / size**2).to(x.dtype)
 
 
 def mean_pool_backward(grad: Tensor, shape: torch.Size, size: int) -> Tensor:
