@@ -18,18 +18,12 @@ from hnets.errors import InputError
 from hnets.models import create_model
 from hnets.train import Recipe, Team
 from hnets.train.augment import draw, move
+from hnets.train.edge_labels import ON, UNSURE, edge_labels, edge_loss, tolerant_error
 from hnets.train.recipe import Augment
 from hnets.train.recipe import Edges as Rules
 from hnets.train.run import Run, load, prepare
 from hnets.train.step import Learner
-from hnets.train.task import (
-    ON,
-    UNSURE,
-    EdgeDetection,
-    edge_labels,
-    edge_loss,
-    tolerant_error,
-)
+from hnets.train.task import EdgeDetection
 
 CPU = Team(0, 1, torch.device("cpu"))
 COLUMNS = (100, 101, 104)

@@ -30,9 +30,10 @@ from hnets.train import (
     watching,
 )
 from hnets.train.checkpoint import Row
+from hnets.train.edge_labels import ON, UNSURE, edge_labels, edge_loss
 from hnets.train.recipe import Edges as Rules
 from hnets.train.recipe import teacher_recipe, to_toml
-from hnets.train.task import ON, UNSURE, EdgeDetection, edge_labels, edge_loss
+from hnets.train.task import EdgeDetection
 from hnets.train.teachers import mean_over_scales, soft_labels, soft_maps, teacher_runs
 from processes import run_two
 
