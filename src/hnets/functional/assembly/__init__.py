@@ -54,7 +54,7 @@ def _is_fast(
     radial: Tensor, assembly: Tensor, shape: tuple[int, int, int, int], kernel_size: int
 ) -> bool:
     """Whether there is a faster form than the reference: on CPU for large kernels only."""
-    if radial.is_cuda:
+    if has_triton(radial):
         return _fits_triton(radial, assembly)
     large = math.prod(shape) * kernel_size**2 >= _LARGE
     return large and radial.device.type == "cpu" and is_plain(radial) and not transformed()
@@ -66,7 +66,6 @@ def _fits_triton(radial: Tensor, assembly: Tensor) -> bool:
         radial.dtype == torch.float32
         and radial.shape[-1] <= 64
         and assembly.shape[1] <= 512
-        and has_triton(radial)
         and not differentiated()
         and not exporting()
     )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hnets.functional._autograd import Depthwise
-from hnets.functional._dispatch import backend, needs_reference
+from hnets.functional._dispatch import backend, has_triton, needs_reference
 from hnets.functional.grouped import reference
 from hnets.functional.grouped.reference import Pair
 from hnets.streams import Streams
@@ -58,7 +58,7 @@ def _is_fast(x: Tensor, kernel: Tensor, groups: int, parts: Pair, *geometry: Pai
 def _has_type(x: Tensor, kernel: Tensor) -> bool:
     """Whether a fast form takes these types of numbers."""
     autocast = torch.is_autocast_enabled(x.device.type)
-    if x.device.type == "cpu":
+    if not has_triton(x):
         return x.dtype == kernel.dtype == torch.float32 and not autocast
     known = {torch.float32, torch.float16, torch.bfloat16}
     return (autocast or x.dtype == kernel.dtype) and {x.dtype, kernel.dtype} <= known
