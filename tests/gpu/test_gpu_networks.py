@@ -10,6 +10,7 @@ from torch.func import functional_call, stack_module_state, vmap
 import hnets
 from hnets import nn as hnn
 from networks import digits, every_layer, example, fresh_example, lively, relative
+from triton_forms import FORMATS
 
 pytestmark = pytest.mark.gpu
 
@@ -35,7 +36,7 @@ def flat(gradients: list[Tensor]) -> Tensor:
     ("build", "shape"),
     [(example, (4, 3, 24, 20)), (digits, (4, 1, 28, 28)), (every_layer, (2, 2, 16, 20))],
 )
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("memory_format", FORMATS)
 def test_cuda_is_cpu(build, shape, training: bool, memory_format: torch.memory_format) -> None:
     net = build().train(training)
     for layer in net.modules():
@@ -116,3 +117,98 @@ def test_float64() -> None:
     net = lively(hnn.HBatchNorm2d("2x0 + 1x1"), torch.randn(2, 6, 5, 5)).double().cuda()
     x = torch.randn(2, 6, 5, 5, dtype=torch.float64, device="cuda", requires_grad=True)
     assert torch.autograd.gradcheck(net, (x,), fast_mode=True, nondet_tol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["hdsn", "hed_low"])
+def test_edge_networks_are_as_on_the_cpu(name: str) -> None:
+    net = hnets.create_model(name)
+    twin = hnets.create_model(name).cuda()
+    twin.load_state_dict(net.state_dict())
+    x = torch.rand(2, 3, 49, 64)
+    loss, gpu_loss = net.logits(x).square().mean(), twin.logits(x.cuda()).square().mean()
+    loss.backward()
+    gpu_loss.backward()
+    torch.testing.assert_close(gpu_loss.cpu(), loss, rtol=1e-4, atol=1e-5)
+    for (key, a), b in zip(net.named_parameters(), twin.parameters(), strict=True):
+        assert a.grad is not None
+        assert b.grad is not None
+        assert (b.grad.cpu() - a.grad).norm() <= 5e-3 * a.grad.norm() + 1e-6, key
+
+
+@pytest.mark.parametrize("options", [{}, {"phase": "none"}])
+def test_assembly_is_an_operator_of_compiled_graphs(options: dict[str, object]) -> None:
+    filters = hnn.HConv2d("8x0 + 8x1", "8x0 + 8x1", 5, **options).cuda().filters
+    radial, phase = filters.radial["0"], filters.phase.get("0")
+    if phase is None:
+        phase = radial.new_empty(*radial.shape[:2], 0)
+    (block,) = filters.plan.blocks
+    arguments = (radial, phase, filters.spread0, filters.assembly0, list(block.shape), 5)
+    torch.library.opcheck(torch.ops.hnets.assemble, arguments)
+    expected = filters()
+    got = torch.compile(lambda: filters(), fullgraph=True, backend="aot_eager")()
+    torch.testing.assert_close(got, expected)
+    grad = torch.randn_like(expected)
+    parameters = list(filters.parameters())
+    for a, b in zip(
+        torch.autograd.grad(got, parameters, grad),
+        torch.autograd.grad(expected, parameters, grad),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("memory_format", FORMATS)
+def test_a_training_step_agrees_with_the_cpu(memory_format: torch.memory_format) -> None:
+    net = hnets.models.hnet_mnist()
+    twin = hnets.models.hnet_mnist().cuda().to(memory_format=memory_format)
+    twin.load_state_dict(net.state_dict())
+    x, labels = torch.randn(6, 1, 28, 28), torch.randint(10, (6,))
+    loss = torch.nn.functional.cross_entropy(net(x), labels)
+    x = x.cuda().contiguous(memory_format=memory_format)
+    gpu_loss = torch.nn.functional.cross_entropy(twin(x), labels.cuda())
+    loss.backward()
+    gpu_loss.backward()
+    torch.testing.assert_close(gpu_loss.cpu(), loss, rtol=1e-4, atol=1e-5)
+    for (name, a), b in zip(net.named_parameters(), twin.parameters(), strict=True):
+        assert (b.grad.cpu() - a.grad).norm() <= 2e-3 * a.grad.norm() + 1e-6, name
+    for a, b in zip(net.buffers(), twin.buffers(), strict=True):
+        torch.testing.assert_close(b.cpu(), a, rtol=1e-4, atol=1e-5)
+
+
+def test_the_same_inputs_give_the_same_bits() -> None:
+    net = hnets.models.hnet_mnist().cuda()
+    x = torch.randn(64, 1, 28, 28, device="cuda")
+    torch.backends.cudnn.deterministic = True
+    grads = [torch.autograd.grad(net(x).square().sum(), list(net.parameters())) for _ in range(2)]
+    assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
+
+
+# The compiler recommends a mode in which results could not be compared this closely.
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning")
+def test_autocast_and_compile_run() -> None:
+    net = hnets.models.hnet_mnist().cuda()
+    x = torch.randn(8, 1, 28, 28, device="cuda")
+    full = net.eval()(x)
+    with torch.autocast("cuda", torch.bfloat16):
+        half = net(x)
+    assert (half.float() - full).norm() <= 0.05 * full.norm()
+    compiled = torch.compile(net, fullgraph=True)(x)
+    assert (compiled - full).norm() <= 1e-3 * full.norm()
+
+
+@pytest.mark.parametrize("centre_of_mass", [False, True])
+def test_a_network_learns_in_half_precision(centre_of_mass: bool) -> None:
+    net = hnets.create_model("hnet_fourier_tiny", centre_of_mass=centre_of_mass).cuda().train()
+    optimiser = torch.optim.AdamW(net.parameters(), lr=5e-3)
+    images = torch.rand(64, 1, 28, 28, device="cuda")
+    labels = torch.arange(64, device="cuda") % 10
+    images[torch.arange(64), 0, 4 + labels, 14] += 3  # something to tell them apart by
+    losses = []
+    for _ in range(30):
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = torch.nn.functional.cross_entropy(net(images).float(), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())  # float() of a tensor with a gradient warns
+    assert losses[-1] < 0.6 * losses[0]

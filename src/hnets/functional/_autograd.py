@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from hnets.functional._batch_norm import expect_several, follow, over_processes
-from hnets.functional._dispatch import backend, batch_norm_backend, needs_reference
+from hnets.functional._dispatch import backend, batch_norm_backend, has_triton, needs_reference
 
 
 class Nonlinearity(NamedTuple):
@@ -31,7 +31,7 @@ class Nonlinearity(NamedTuple):
         """Whether a map, with these values per field, has no other form than the reference."""
         if needs_reference(x):
             return True
-        if not x.is_cuda:
+        if not has_triton(x):
             return False
         for value in values:  # which Triton kernels read as contiguous memory
             if value is not None and not value.is_contiguous():

@@ -19,6 +19,8 @@ from torch.autograd import forward_ad
 from hnets.functional import _batch_norm
 
 _TRITON = find_spec("triton") is not None
+INTERPRETED = False
+"""Whether CPU tensors take the Triton forms too: tests set it where Triton's interpreter runs."""
 _PLAIN = (Tensor, nn.Parameter)
 Layout = TypeVarTuple("Layout")
 
@@ -95,8 +97,8 @@ def is_plain(x: Tensor) -> bool:
 
 
 def has_triton(x: Tensor) -> bool:
-    """Whether a tensor is on CUDA and Triton is installed."""
-    return x.is_cuda and _TRITON
+    """Whether a tensor takes Triton forms: it is on CUDA, and Triton is installed."""
+    return (x.is_cuda or INTERPRETED) and _TRITON
 
 
 def autocast_device(x: Tensor) -> str:
@@ -107,12 +109,12 @@ def autocast_device(x: Tensor) -> str:
 
 def backend(operation: str, x: Tensor) -> Any:
     """The module of an operation for the device of a tensor."""
-    return _module(operation, x.device.type)
+    return _module(operation, has_triton(x))
 
 
 def batch_norm_backend(x: Tensor, group: ProcessGroup | None) -> Any:
     """The module with ``fold`` and ``unfold``; in Triton only for the sums of one process."""
-    if x.device.type == "cpu" or group is not None:
+    if group is not None or not has_triton(x):
         return _batch_norm
     from hnets.functional import _launch
 
@@ -120,9 +122,9 @@ def batch_norm_backend(x: Tensor, group: ProcessGroup | None) -> Any:
 
 
 @cache
-def _module(operation: str, device: str) -> Any:
+def _module(operation: str, triton: bool) -> Any:
     # Triton comes with torch for CUDA only, so its modules are imported when they are needed.
-    return import_module(f"hnets.functional.{operation}.{'cpu' if device == 'cpu' else 'triton'}")
+    return import_module(f"hnets.functional.{operation}.{'triton' if triton else 'cpu'}")
 
 
 if TYPE_CHECKING:  # mypy holds these modules to the protocol

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hnets.functional import _dispatch
 from hnets.functional._autograd import Assemble
 from hnets.functional._dispatch import (
     differentiated,
@@ -54,10 +55,10 @@ def _is_fast(
     radial: Tensor, assembly: Tensor, shape: tuple[int, int, int, int], kernel_size: int
 ) -> bool:
     """Whether there is a faster form than the reference: on CPU for large kernels only."""
-    if radial.is_cuda:
-        return _fits_triton(radial, assembly)
+    if not radial.is_cpu or _dispatch.INTERPRETED:
+        return has_triton(radial) and _fits_triton(radial, assembly)
     large = math.prod(shape) * kernel_size**2 >= _LARGE
-    return large and radial.device.type == "cpu" and is_plain(radial) and not transformed()
+    return large and is_plain(radial) and not transformed()
 
 
 def _fits_triton(radial: Tensor, assembly: Tensor) -> bool:
@@ -66,7 +67,6 @@ def _fits_triton(radial: Tensor, assembly: Tensor) -> bool:
         radial.dtype == torch.float32
         and radial.shape[-1] <= 64
         and assembly.shape[1] <= 512
-        and has_triton(radial)
         and not differentiated()
         and not exporting()
     )

@@ -196,9 +196,11 @@ def _moments(
         at = x + image * pixels * fields * PARTS
         at += pixel * fields * PARTS + f if LAST else f * pixels + pixel
         step = fields if LAST else fields * pixels
-        z = tl.load(at, mask=inside, other=0).to(tl.float32)
-        power = z * z
+        # The variance is the power without that of the mean, which may be far larger.
+        z = tl.load(at, mask=inside, other=0).to(tl.float64)
         first += tl.sum(z, 0)[None, :]
+        second += tl.sum(z * z, 0)[None, :]
+        power = tl.zeros((BLOCK_N, BLOCK_F), tl.float32)
         for part in tl.static_range(1, PARTS):
             z = tl.load(at + part * step, mask=inside, other=0).to(tl.float32)
             power += z * z

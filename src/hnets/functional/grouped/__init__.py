@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hnets.functional._autograd import Depthwise
-from hnets.functional._dispatch import backend, needs_reference
+from hnets.functional._dispatch import backend, has_triton, needs_reference
 from hnets.functional.grouped import reference
 from hnets.functional.grouped.reference import Pair
 from hnets.streams import Streams
@@ -32,7 +32,7 @@ def grouped_conv2d(
     of input and output parts.
     """
     geometry = (stride, padding, dilation)
-    if x.is_cpu and torch.is_autocast_enabled("cpu") and not needs_reference(x):
+    if torch.is_autocast_enabled("cpu") and not (x.is_cuda or has_triton(x) or needs_reference(x)):
         # Unlike a dense convolution, one in groups is slower in bfloat16 there.
         with torch.autocast("cpu", enabled=False):
             y = grouped_conv2d(x.float(), kernel.float(), groups, parts, *geometry)
@@ -62,7 +62,7 @@ def _is_fast(x: Tensor, kernel: Tensor, groups: int, parts: Pair, *geometry: Pai
 
 def _has_type(x: Tensor, kernel: Tensor) -> bool:
     """Whether a fast form takes these types of numbers."""
-    if x.device.type == "cpu":
+    if not has_triton(x):
         return x.dtype == kernel.dtype == torch.float32
     autocast = torch.is_autocast_enabled(x.device.type)
     known = {torch.float32, torch.float16, torch.bfloat16}
