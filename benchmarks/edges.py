@@ -3,6 +3,7 @@
     python benchmarks/edges.py                                     # an image, on all cores
     python benchmarks/edges.py --threads 1                         # steadier beside other work
     python benchmarks/edges.py --device cuda --batch 32 --bf16     # and images per second
+    python benchmarks/edges.py --precisions                        # our detectors, bf16 to float32
 
 The plain network has the H-DSN's five stages, with as many real channels and so the same
 multiplications, ReLU, and batch norm folded into the convolutions. It is timed in two forms: as one
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=1, help="images at once")
     parser.add_argument("--bf16", action="store_true", help="under bf16 autocast")
+    parser.add_argument("--precisions", action="store_true", help="our detectors in both only")
     parser.add_argument("--rounds", type=int, default=25, help="interleaved rounds")
     parser.add_argument("--min-time", type=float, default=0.3, help="seconds a sample lasts")
     parser.add_argument("--json", type=Path, help="also write medians and ratios to this file")
@@ -72,6 +74,9 @@ def main() -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     torch.manual_seed(0)
+    if args.precisions:
+        _compare_precisions(args)
+        return
     _check_multiplications()
     networks: dict[str, nn.Module] = {
         "plain": _folded(Plain()),
@@ -111,6 +116,20 @@ def main() -> None:
             name: {"seconds": times.median(name), "ratio": ratios[name].median} for name in steps
         }
         args.json.write_text(json.dumps(times_and_ratios, indent=1) + "\n")
+
+
+def _compare_precisions(args: argparse.Namespace) -> None:
+    """Time each of our detectors in bfloat16, relative to itself in float32."""
+    images = placed(torch.rand(args.batch, 3, HEIGHT, WIDTH), args.device)
+    for name in ("hdsn", *HEDGES):
+        net = hnets.freeze(hnets.create_model(name))
+        steps = {
+            kind: _inference(placed(Precision(net, kind == "bf16"), args.device), images)
+            for kind in ("float32", "bf16")
+        }
+        times = interleaved(steps, args.rounds, args.min_time, args.device)
+        ratio = times.ratios(to="float32")["bf16"]
+        print(f"{name} in bf16: {ratio.median:.2f} ({ratio.lower:.2f}-{ratio.upper:.2f})")
 
 
 def _check_multiplications() -> None:
