@@ -1,7 +1,6 @@
 """Tables that grow: rows are on disk when they are added, and a killed job goes on."""
 
 import os
-import resource
 import signal
 import sys
 from pathlib import Path
@@ -78,6 +77,12 @@ def test_a_table_of_other_columns_is_refused_and_left_alone(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["x.csv"]
 
 
+def test_a_file_that_cannot_be_made_is_one_line(path: Path) -> None:
+    path.with_name("x.csv.part").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"x.csv.part cannot be written \("):
+        write(path, ROWS)
+
+
 def test_without_rows_there_is_no_table(path: Path) -> None:
     write(path, [])
     assert not list(path.parent.iterdir())
@@ -93,8 +98,8 @@ def test_two_jobs_do_not_write_to_one_table(path: Path) -> None:
     assert path.read_bytes().count(b"oak") == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="cannot limit the size of files")
 def test_a_disk_without_room_is_named_and_half_a_row_is_not_kept(path: Path) -> None:
+    resource = pytest.importorskip("resource")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (60, limits[1]))

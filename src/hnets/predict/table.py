@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hnets.errors import InputError
-from hnets.files import replacing
+from hnets.files import FOR_ALL, replacing
 
 if sys.platform != "win32":
     import fcntl
@@ -54,12 +54,18 @@ class GrowingTable:
         """The first column of the rows that were kept."""
 
     def __enter__(self) -> Self:
-        if self.go_on:
-            self._resume()
-        self.part.parent.mkdir(parents=True, exist_ok=True)
-        # Neither truncated, which only the owner of the lock may do, nor buffered, so that what
-        # fails to be written is not tried again when the file is closed.
-        self._file = open(os.open(self.part, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
+        try:
+            if self.go_on:
+                self._resume()
+            self.part.parent.mkdir(parents=True, exist_ok=True)
+            # Neither truncated, which only the owner of the lock may do, nor buffered, so that what
+            # fails to be written is not tried again when the file is closed.
+            part = os.open(self.part, os.O_RDWR | os.O_CREAT, 0o666)
+            self._file = open(part, "r+b", buffering=0)
+        except OSError as error:
+            if error.errno in FOR_ALL:
+                raise
+            raise InputError(f"{error.filename} cannot be written ({error.strerror})") from None
         try:
             self._lock()
             self._keep()
