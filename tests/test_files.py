@@ -1,13 +1,14 @@
 """Files that appear whole, with the modes of any new file, or not at all."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from hnets.files import replacing
+from hnets.files import remove_stale, replacing
 
 
 def test_a_file_appears_when_the_block_ends(tmp_path: Path) -> None:
@@ -56,3 +57,13 @@ def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="elsewhere"), replacing(tmp_path / "file.txt"):
         (tmp_path / "elsewhere").read_text()
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_what_killed_writers_left_is_removed_a_day_later(tmp_path: Path) -> None:
+    for name, hours in ((".hnets-old.part", 25), (".hnets-new.part", 1), (".hnets-old", 99)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.png").write_text("half")
+        then = time.time() - 3600 * hours
+        os.utime(tmp_path / name, (then, then))
+    remove_stale([tmp_path, tmp_path / "missing"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hnets-new.part", ".hnets-old"]

@@ -14,6 +14,10 @@ class InputError(ValueError):
     """Something the user gave cannot be used; the commands print it and exit with code 2."""
 
 
+class Unwritable(InputError):
+    """The disk is full or fails, whatever the user gave; the commands exit with code 1."""
+
+
 class MissingExtra(InputError, ImportError):
     """A package that only some commands need is not installed.
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+FOR_ALL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+"""Failed writes after which it is useless to go on with other files."""
+PARTS = ".hnets-*.part"
+"""The hidden names under which files are written."""
+_STALE = 24 * 3600
+"""Seconds after which nobody writes to them any more, by clocks that may differ by hours."""
 
 
 @contextmanager
@@ -38,3 +47,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         if not hidden or unnamed or str(error.filename).startswith(hidden):
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+def is_stale(changed: float) -> bool:
+    """Whether one of `PARTS`, last changed at that time, is of a writer that was killed.
+
+    Its age alone can say so: the writer may be on another machine that shares the folder.
+    """
+    return time.time() - changed > _STALE
+
+
+def remove_stale(folders: Iterable[str | os.PathLike[str]]) -> None:
+    """Remove the `PARTS` that killed writers of `replacing` left in folders a day ago."""
+    for folder in folders:
+        for part in Path(folder).glob(PARTS):
+            with suppress(OSError):  # gone in the meantime
+                if is_stale(part.stat().st_mtime):
+                    shutil.rmtree(part, ignore_errors=True)

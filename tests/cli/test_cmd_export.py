@@ -177,7 +177,7 @@ def test_a_file_that_takes_small_images_only_is_not_kept(
         path.write_text("small")
         tried.append(one_pixel)
 
-    def compare(*_: object) -> float:
+    def compare(*_: object, small: bool = True) -> float:
         raise hnets.export.SizeError(f"attempt {len(tried)}")
 
     monkeypatch.setattr(hnets.export, "pt2", write)
@@ -186,6 +186,32 @@ def test_a_file_that_takes_small_images_only_is_not_kept(
     assert done == (2, "", "hnets: attempt 1\n")
     assert tried == [False, True]
     assert not list(Path().iterdir())
+
+
+def test_a_program_that_takes_no_map_of_one_pixel_is_kept_and_says_so(
+    hnets_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of an hresnet, which the attempt with maps of one pixel leaves without batches of one."""
+
+    def compare(_: nn.Module, path: Path, shape: tuple[int, ...], small: bool = True) -> float:
+        assert shape[2:] == (96, 96)
+        if small or path.read_text() == "True":
+            raise hnets.export.SizeError("takes none of 28x28")
+        return 0.0
+
+    def write(_: nn.Module, path: Path, __: object, one_pixel: bool = False) -> None:
+        path.write_text(str(one_pixel))
+
+    monkeypatch.setattr(hnets.export, "pt2", write)
+    monkeypatch.setattr(hnets.export, "compare", compare)
+    hnets.save(hnets.create_model("hresnet10"), "mine.safetensors")
+    done = hnets_command("export", "mine.safetensors", "x.pt2")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith(
+        " at most; it takes no image that shrinks to one pixel, which an ONNX file does\n"
+    )
+    assert Path("x.pt2").read_text() == "False"
+    assert sorted(path.name for path in Path().iterdir()) == ["mine.safetensors", "x.pt2"]
 
 
 def test_without_onnxruntime_it_says_that_nothing_was_compared(

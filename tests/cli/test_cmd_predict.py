@@ -5,6 +5,7 @@ import functools
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from PIL import Image, ImageDraw
 
 import hnets
 from commands import Command
+from hnets.cli import cmd_predict
 
 SHORT = ["--set", "training.epochs=1", "--set", "schedule.warmup=0", "--device", "cpu"]
 
@@ -84,6 +86,38 @@ def test_classes_of_new_images(classes: Command) -> None:
     assert facts["confidence"] == pytest.approx(expected.confidence, abs=1e-5)
 
 
+def test_a_table_grows_and_a_job_that_was_stopped_goes_on(
+    classes: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        draw(Path("new", f"{number}.png"), number % 2 == 0)
+    monkeypatch.setattr(cmd_predict, "PORTION", 1)
+    predictions, seen = hnets.ImageClassifier.predictions, list[int]()
+
+    def stopped(self: hnets.ImageClassifier, prepared: Any) -> Any:
+        seen.append(len(prepared))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return predictions(self, prepared)
+
+    monkeypatch.setattr(hnets.ImageClassifier, "predictions", stopped)
+    assert classes("new", "-o", "new.csv").code == 130
+    assert not Path("new.csv").exists()
+    assert Path("new.csv.part").read_text().count("\n") == 3
+    done = classes("new", "-o", "new.csv")
+    assert done.code == 2
+    assert done.err.startswith("hnets: new.csv.part has the rows of a job that was stopped; add")
+    done = classes("new", "-o", "new.csv", "--skip-existing")
+    assert (done.code, done.err, len(seen)) == (0, "", 5)
+    assert done.out.endswith("wrote 2 rows to new.csv: 0 failed, 2 skipped\n")
+    with open("new.csv", newline="") as file:
+        assert [row["file"] for row in csv.DictReader(file)] == [f"new/{n}.png" for n in range(4)]
+    assert not Path("new.csv.part").exists()
+    done = classes("new", "-o", "new.csv", "--skip-existing", "--json")
+    assert (done.code, json.loads(done.out)) == (0, [])
+    assert done.err == "wrote 0 rows to new.csv: 0 failed, 4 skipped\n"
+
+
 def test_names_that_are_not_utf8_are_written_as_they_are(classes: Command) -> None:
     draw(Path("a.png"), True)
     name = os.fsdecode(b"\xff.png")
@@ -118,6 +152,11 @@ def test_masks_of_new_images(masks: Command) -> None:
     found = Image.open("found/a/x.mask.png")
     assert found.size == (40, 30)
     assert (np.asarray(found) == np.asarray(expected)).all()
+    Path("found/b/x.overlay.png").unlink()
+    done = masks("new", "-o", "found", "--overlay", "--skip-existing")
+    assert done.code == 2
+    assert done.out.endswith("wrote 2 files in found: 1 failed, 1 skipped\n")
+    assert Path("found/b/x.overlay.png").exists()
     done = masks("new/a", "--json")
     assert done.code == 0
     (facts,) = json.loads(done.out)
@@ -134,6 +173,7 @@ def test_what_is_wrong_is_one_line(classes: Command, command: Command) -> None:
             ["a.png", "-o", "a.txt"],
             "for --out: expected a file that ends in .csv, got 'a.txt'",
         ),
+        (["a.png", "--skip-existing"], "--skip-existing needs the .csv file to go on with"),
     ):
         done = classes(*arguments)
         assert done.code == 2

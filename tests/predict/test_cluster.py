@@ -25,7 +25,7 @@ import pytest
 from PIL import Image
 
 from commands import Command
-from hnets.errors import InputError
+from hnets.errors import Unwritable
 from hnets.predict import EdgeWorker, cluster
 from hnets.predict.batch import KINDS
 from hnets.predict.cluster_connection import Crew
@@ -240,9 +240,23 @@ def test_a_full_disk_ends_the_work_before_the_job_leaves_the_cluster(
 
     results = cluster._results(SimpleNamespace(iter_batches=batches), Crew(1, 1, 0, 1))
     assert next(results) == ("a", "full")
-    with pytest.raises(InputError, match="full"):
+    with pytest.raises(Unwritable, match="full"):
         next(results)
     assert events == ["a", "b", "closed"]
+
+
+def test_a_full_disk_is_exit_code_1_as_without_a_cluster(
+    hnets_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fill(Place.of("in"), 1)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Place, "write", full)
+    done = hnets_command("edges", "in", "-o", "out", "--ray")
+    assert done == (1, "", "hnets: out cannot be written (No space left on device)\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs names of any bytes")
@@ -288,7 +302,10 @@ def test_what_is_wrong_is_one_line(
         ("- --ray", ".*expected one folder, image or URL with --ray, got -; an address is"),
         ("in --ray --device moon", "workers of a Ray cluster compute on cpu or cuda, got 'moon'"),
         ("in -o - --ray", ".*expected a folder or URL with --ray, got stdout; give one with -o"),
-        ("in -o in/0/00000.png --ray", "in/0/00000.png cannot be written"),
+        (
+            "in -o in/0/00000.png --ray",
+            ".*expected a folder to write to, got 'in/0/00000.png' (Not",
+        ),
         ("s3://bucket/photos", ".*expected --ray with s3://bucket/photos; add it"),
         ("in --parquet", ".*expected --ray with --parquet; add it"),
     ):

@@ -45,6 +45,26 @@ def test_half_a_file_is_never_there(place: Place) -> None:
     assert [name for name in place.files() if not name.startswith(".hnets-")] == ["a.png"]
 
 
+@pytest.mark.parametrize("remote", [False, True])
+def test_what_killed_writers_left_is_removed_a_day_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: bool
+) -> None:
+    place = Place.of(str(tmp_path))
+    if remote:  # by another way to the same folder, where parts are files
+        fs, fsspec = pytest.importorskip("pyarrow.fs"), pytest.importorskip("fsspec")
+        other = fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem("file")))
+        place = place._replace(filesystem=other)
+    place.write("x/a.png", b"whole")
+    part = tmp_path / "x" / ".hnets-1.part"
+    part.touch() if remote else part.mkdir()
+    place.remove_stale(["", "x", "missing"])
+    assert part.exists()
+    monkeypatch.setattr("hnets.files._STALE", -1)
+    place.remove_stale(["", "x", "missing"])
+    assert not part.exists()
+    assert place.files() == ["x/a.png"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("nowhere://x/y", r"cannot use nowhere://x/y \("), ("s3://x/y?z=1", r"cannot use .*'z'")],

@@ -195,6 +195,7 @@ def edges(
 def _to_folder(worker: EdgeWorker, names: Mapping[Path, Path], folder: Path, skipped: int) -> int:
     """Write the edges of images under their names, and say so; how many could not be written."""
     from hnets.data.image_file import stderr_lock
+    from hnets.files import remove_stale
     from hnets.predict.batch import KINDS, STDIN, EncodedImage, write_edges
 
     images, targets, failed = list[EncodedImage](), list[Path](), 0
@@ -212,6 +213,7 @@ def _to_folder(worker: EdgeWorker, names: Mapping[Path, Path], folder: Path, ski
                 file = f"{name.name}{KINDS['edges']}"
                 complain(f"{path} is written as {file}: another has the name {path.stem}")
         targets.append(name)
+    remove_stale({name.parent for name in targets})
     few = len(images) <= NAMED
     written, files, started = dict[int, list[Path]](), 0, time.monotonic()
     with progress_bar(len(images)) as show:
@@ -250,6 +252,7 @@ def _by_ray(
 ) -> None:
     """Write the edges of the images in a folder or behind a URL, by a Ray cluster."""
     from hnets.predict.cluster import edges_on_ray
+    from hnets.predict.storage import is_url
 
     if len(inputs) > 1 or inputs == ["-"]:
         raise typer.BadParameter(
@@ -261,6 +264,8 @@ def _by_ray(
         raise typer.BadParameter(
             "expected a folder or URL with --ray, got stdout; give one with -o"
         )
+    if not is_url(target):
+        check_folder(Path(target))
     parquet = parquet or target.split("?")[0].rstrip("/").endswith(".parquet")
     # When the command is interrupted, a thread may still wait for results: Ray would start another
     # cluster for it. Read when Ray is imported.

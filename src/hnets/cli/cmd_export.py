@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 SUFFIXES = (".onnx", ".pt2")
-EDGES, OTHERS = ("321x481",), ("28x28", "96x96")
-"""Sizes that networks are tried on, the first that they take."""
+EDGES, OTHERS = "321x481", "96x96"
+"""Sizes that networks are traced with: of smaller ones, some have maps of one or two pixels, and
+the files would take no others."""
 AGREES = 1e-3
 """The largest difference from torch, relative to the largest output, with which a file is kept.
 
@@ -38,7 +39,7 @@ def export(
     size: Annotated[
         str | None,
         typer.Option(metavar="HxW", help="An input to try it on, in pixels.",
-                     show_default="321x481 for edges; 28x28, or 96x96 if that is too small"),
+                     show_default=f"{EDGES} for edges, {OTHERS} for others"),
     ] = None,
 ) -> None:  # fmt: skip
     """Write a trained network to a file that runs without hnets.
@@ -55,8 +56,8 @@ def export(
             param_hint="FILE",
         )
     net = hnets.load(EDGE_MODELS.get(model, model))
-    defaults = EDGES if isinstance(net, hnets.models.EdgeNetwork) else OTHERS
-    shape, outputs = _tried(net, [size] if size else defaults)
+    default = EDGES if isinstance(net, hnets.models.EdgeNetwork) else OTHERS
+    shape, outputs = _tried(net, size or default)
     make_folder(file.parent, "FILE")
     with Console(stderr=True).status(f"exporting {model}"), replacing(file) as part:
         check = _write(net, part, shape)
@@ -64,21 +65,20 @@ def export(
     typer.echo(f"wrote {file}: {kilobytes:,.0f} kB, {_ends(shape, outputs)}, {check}")
 
 
-def _tried(net: nn.Module, sizes: Sequence[str]) -> tuple[tuple[int, ...], list[Tensor]]:
-    """The first of some sizes that the network takes, as a shape, and what it gives for it."""
+def _tried(net: nn.Module, size: str) -> tuple[tuple[int, ...], list[Tensor]]:
+    """The shape of an input of some size, and what the network gives for it."""
     import torch
 
-    for size in sizes:
-        shape = (1, cast(int, net.in_chans), *sides(size))
-        try:
-            with torch.inference_mode():
-                output = net(torch.zeros(shape))
-        except ValueError as error:  # in the words of the network
-            reason = str(error)
-        except RuntimeError:
-            reason = f"{size} is too small for this {type(net).__name__}; try {OTHERS[-1]}"
-        else:
-            return shape, [output] if isinstance(output, torch.Tensor) else output
+    shape = (1, cast(int, net.in_chans), *sides(size))
+    try:
+        with torch.inference_mode():
+            output = net(torch.zeros(shape))
+    except ValueError as error:  # in the words of the network
+        reason = str(error)
+    except RuntimeError:
+        reason = f"{size} is too small for this {type(net).__name__}; try {OTHERS}"
+    else:
+        return shape, [output] if isinstance(output, torch.Tensor) else output
     raise typer.BadParameter(reason, param_hint="--size")
 
 
@@ -94,6 +94,7 @@ def _ends(shape: tuple[int, ...], outputs: Sequence[Tensor]) -> str:
 
 def _write(net: nn.Module, file: Path, shape: tuple[int, ...]) -> str:
     """Write the network, and say how far the file is from it."""
+    limit = ""
     if file.suffix.lower() == ".onnx":
         hnets.export.onnx(net, file, shape)
         try:
@@ -101,22 +102,33 @@ def _write(net: nn.Module, file: Path, shape: tuple[int, ...]) -> str:
         except MissingExtra as error:
             return f"not compared with torch: {error}"
     else:
-        difference = _pt2(net, file, shape)
+        difference, limit = _pt2(net, file, shape)
     if not difference <= AGREES:  # nor if it is NaN
         raise InputError(
             f"the exported network differs from torch by {difference:.1e}, relative to its "
             "largest output, and was not kept; are the weights those of a trained network?"
         )
-    return f"differs from torch by {difference:.1e} at most"
+    return f"differs from torch by {difference:.1e} at most{limit}"
 
 
-def _pt2(net: nn.Module, file: Path, shape: tuple[int, ...]) -> float:
+def _pt2(net: nn.Module, file: Path, shape: tuple[int, ...]) -> tuple[float, str]:
+    """Write a program, and measure how far it is from the network; what it does not take."""
     hnets.export.pt2(net, file, shape)
     try:
-        return hnets.export.compare(net, file, shape)
+        return hnets.export.compare(net, file, shape), ""
     except hnets.export.SizeError as error:
-        hnets.export.pt2(net, file, shape, one_pixel=True)
-        try:
-            return hnets.export.compare(net, file, shape)
-        except hnets.export.SizeError:
-            raise error from None
+        refusal = error
+    other = file.with_name(f"one-pixel-{file.name}")
+    hnets.export.pt2(net, other, shape, one_pixel=True)
+    try:
+        difference = hnets.export.compare(net, other, shape)
+    except hnets.export.SizeError:  # of a batch of one, which is worse than of small images
+        other.unlink()
+    else:
+        other.replace(file)
+        return difference, ""
+    try:
+        difference = hnets.export.compare(net, file, shape, small=False)
+    except hnets.export.SizeError:
+        raise refusal from None
+    return difference, "; it takes no image that shrinks to one pixel, which an ONNX file does"

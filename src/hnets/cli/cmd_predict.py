@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 FOLDER = Path("predict-out")
 PORTION = 64
-"""Images that are decoded, by threads, before they go through the network together."""
+"""Images that are decoded, by threads, before they go through the network together.
+
+So many rows of a table are lost at most when a job is killed.
+"""
 
 
 @app.command()
@@ -45,6 +48,13 @@ def predict(
     overlay: Annotated[
         bool, typer.Option("--overlay", help="Masks also on the image: NAME.overlay.png.")
     ] = False,
+    skip_existing: Annotated[
+        bool,
+        typer.Option(
+            "--skip-existing",
+            help="Leave out images that have a row in the .csv file, or their masks, already.",
+        ),
+    ] = False,
     device: Device = None,
 ) -> None:  # fmt: skip
     """Use a network that hnets train taught on a folder of images.
@@ -57,6 +67,9 @@ def predict(
     hnets predict runs/pictures-small new.jpg            a table
     hnets predict runs/pictures-small photos -o new.csv  and all probabilities
     hnets predict runs/pictures-segment photos -o masks  a mask for each image
+    hnets predict runs/pictures-small photos -o new.csv --skip-existing
+                                                         the rest of a job that
+                                                         was stopped
     """
     from hnets.predict.batch import find_images
 
@@ -77,33 +90,55 @@ def predict(
         if len(kinds) > 1:
             message = f"--{kinds[1]} is for masks, and {weights} learned classes; leave it out"
             raise typer.BadParameter(message)
-        failed = _classify(ImageClassifier(network, place), list(folders), out, as_json)
+        classifier = ImageClassifier(network, place)
+        failed = _classify(classifier, list(folders), out, as_json, skip_existing)
     else:
-        failed = _segment(Segmenter(network, place), folders, out or FOLDER, kinds, as_json)
+        segmenter, folder = Segmenter(network, place), out or FOLDER
+        failed = _segment(segmenter, folders, folder, kinds, as_json, skip_existing)
     if failed or errors:
         raise typer.Exit(2)
 
 
 def _classify(
-    classifier: ImageClassifier, paths: list[Path], out: Path | None, as_json: bool
+    classifier: ImageClassifier,
+    paths: list[Path],
+    out: Path | None,
+    as_json: bool,
+    skip_existing: bool,
 ) -> int:
     """Print and write the classes of images; how many could not be read."""
+    from hnets.predict.table import GrowingTable
+
     if out is not None:
         if out.suffix.lower() != ".csv" or out.is_dir():
             message = f"expected a file that ends in .csv, got {str(out)!r}"
             raise typer.BadParameter(message, param_hint="--out")
         check_folder(out.parent)
+    elif skip_existing:
+        raise typer.BadParameter("--skip-existing needs the .csv file to go on with; name it by -o")
+    header = ["file", "class", "confidence", *classifier.classes]
     rows: dict[Path, ClassPrediction] = {}
-    for portion in _portions(paths, classifier.network.prepare):
-        rows |= zip(portion, classifier.predictions(list(portion.values())), strict=True)
+    with GrowingTable(out, header, skip_existing) if out else nullcontext() as table:
+        todo = [path for path in paths if not table or str(path) not in table.names]
+        for portion in _portions(todo, classifier.network.prepare):
+            done = dict(zip(portion, classifier.predictions([*portion.values()]), strict=True))
+            if table:
+                table.add(_cells(path, each) for path, each in done.items())
+            rows |= done
+    failed, skipped = len(todo) - len(rows), len(paths) - len(todo)
     if as_json:
         typer.echo(json.dumps([_facts(path, each) for path, each in rows.items()]))
     elif rows:
         _print_classes(rows)
-    if rows and out is not None:
-        _write_csv(rows, classifier.classes, out)
+    if skip_existing:
+        _summary(f"{len(rows)} rows to {out}", failed, skipped, as_json)
+    elif rows and out is not None:
         typer.echo(f"wrote {out}", err=as_json)
-    return len(paths) - len(rows)
+    return failed
+
+
+def _summary(what: str, failed: int, skipped: int, as_json: bool) -> None:
+    typer.echo(f"wrote {what}: {failed} failed, {skipped} skipped", err=as_json)
 
 
 def _portions(paths: list[Path], prepare: Callable[[Path], Any]) -> Iterator[dict[Path, Any]]:
@@ -159,19 +194,10 @@ def _facts(path: Path, prediction: ClassPrediction) -> dict[str, Any]:
     }
 
 
-def _write_csv(rows: Mapping[Path, ClassPrediction], classes: tuple[str, ...], out: Path) -> None:
-    from hnets.files import replacing
-
-    with (
-        replacing(out) as part,
-        # A name of a file or a class that is not UTF-8 keeps its bytes.
-        part.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(["file", "class", "confidence", *classes])
-        for path, each in rows.items():
-            values = (f"{value:.6f}" for value in each.probabilities)
-            writer.writerow([path, each.name, f"{each.confidence:.6f}", *values])
+def _cells(path: Path, prediction: ClassPrediction) -> list[str]:
+    """A row of the .csv file."""
+    values = (prediction.confidence, *prediction.probabilities)
+    return [str(path), prediction.name, *(f"{value:.6f}" for value in values)]
 
 
 def _ending(kind: str) -> str:
@@ -185,22 +211,33 @@ def _segment(
     out: Path,
     kinds: list[str],
     as_json: bool,
+    skip_existing: bool,
 ) -> int:
     """Write the masks of images, and say so; how many could not be written."""
-    from hnets.files import replacing
-    from hnets.predict.batch import FOR_ALL, output_names
+    from hnets.files import FOR_ALL, remove_stale, replacing
+    from hnets.predict.batch import output_names
     from hnets.predict.image_input import rgb
 
     check_folder(out)
+    endings = [_ending(kind) for kind in kinds]
+    todo = {
+        image: [name.with_name(f"{name.name}{ending}") for ending in endings]
+        for image, name in zip(folders, output_names(folders, out, endings), strict=True)
+    }
+    if skip_existing:
+        todo = {
+            image: files
+            for image, files in todo.items()
+            if not all(file.is_file() for file in files)
+        }
+    remove_stale({files[0].parent for files in todo.values()})
     rows = list[dict[str, Any]]()
-    paths = output_names(folders, out, [_ending(kind) for kind in kinds])
-    with progress_bar(len(paths)) as show:
-        for image, name in zip(folders, paths, strict=True):
+    with progress_bar(len(todo)) as show:
+        for image, files in todo.items():
             show(image.name)
             try:
                 pixels = rgb(image)
                 probability = segmenter(pixels)
-                files = [name.with_name(f"{name.name}{_ending(kind)}") for kind in kinds]
                 for file, kind in zip(files, kinds, strict=True):
                     with replacing(file) as part:
                         segmenter.render(pixels, probability, kind).save(part)
@@ -216,6 +253,10 @@ def _segment(
                 rows.append(row)
                 if not as_json:
                     typer.echo(f"wrote {files[0]}  {100 * share:.1f} % of the pixels are marked")
+    failed = len(todo) - len(rows)
     if as_json:
         typer.echo(json.dumps(rows))
-    return len(paths) - len(rows)
+    if skip_existing:
+        number = len(rows) * len(kinds)
+        _summary(f"{number} files in {out}", failed, len(folders) - len(todo), as_json)
+    return failed

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 import hnets
-from hnets.errors import InputError
+from hnets.errors import InputError, Unwritable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,10 @@ Device = Annotated[
 
 
 def run() -> NoReturn:
-    """Run the command line; bad input is one line on stderr and exit code 2."""
+    """Run the command line; what is wrong is one line on stderr.
+
+    Bad input is exit code 2, and a disk that is full or fails exit code 1.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no ×, ° or → still works
@@ -50,7 +53,7 @@ def run() -> NoReturn:
     except _UsageError as error:
         _stop(_usage(error), 2)
     except InputError as error:
-        _stop(str(error), 2)
+        _stop(str(error), 1 if isinstance(error, Unwritable) else 2)
     except OSError as error:
         _stop(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
     except typer.Abort:

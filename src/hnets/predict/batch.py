@@ -5,7 +5,6 @@ Nothing here knows of a terminal or of a cluster, and torch is only imported whe
 
 from __future__ import annotations
 
-import errno
 import glob
 import io
 import math
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hnets.errors import InputError, suggest
-from hnets.files import replacing
+from hnets.files import FOR_ALL, replacing
 from hnets.predict import EDGE_MODEL
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ KINDS = {
     "npz": ".edges.npz",
 }
 """What can be made of an image's edges, and the ending of its file name."""
-FOR_ALL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-"""Failed writes after which it is useless to go on with other files."""
 _HELD = 2**25
 """Pixels of images that are decoded and not yet written; a larger one is held alone."""
 

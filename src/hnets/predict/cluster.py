@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hnets.errors import InputError, MissingExtra, reason
+from hnets.errors import InputError, MissingExtra, Unwritable, reason
 from hnets.predict import EDGE_MODEL
 from hnets.predict.batch import KINDS, is_image_name, no_images, output_names
 from hnets.predict.cluster_connection import (
@@ -110,6 +110,7 @@ def edges_on_ray(
     todo = outputs.keys() - present
     with end.errors("written"):  # before any work is done for it
         end.write(REPORT, _report([]))
+    end.remove_stale({"", *(output.rpartition("/")[0] for output in names.values())})
     done, began = set[str](), time.monotonic()
     if todo:
         with connected(address):
@@ -323,5 +324,5 @@ def _results(dataset: Any, crew: Crew) -> Iterator[tuple[str, str]]:
             raise InputError(f"the Ray cluster gave up ({reason(rows)[-300:]})") from None
         for row in rows:
             if row["fatal"]:
-                raise InputError(row["error"])
+                raise Unwritable(row["error"])
             yield row["path"], row["error"]

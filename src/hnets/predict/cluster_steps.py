@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hnets.errors import reason
-from hnets.predict.batch import FOR_ALL, KINDS, EdgeWorker
+from hnets.files import FOR_ALL
+from hnets.predict.batch import KINDS, EdgeWorker
 from hnets.predict.storage import Place
 
 AT_ONCE = 16

@@ -10,12 +10,13 @@ import errno
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hnets.errors import InputError, reason
-from hnets.files import replacing
+from hnets.errors import InputError, Unwritable, reason
+from hnets.files import FOR_ALL, PARTS, is_stale, remove_stale, replacing
 
 _WHOLE = ("s3", "gcs", "abfs")
 """File systems where a file appears when it is complete, without another name first."""
@@ -164,6 +165,25 @@ class Place(NamedTuple):
         if temporary != path:
             self.filesystem.move(temporary, path)
 
+    def remove_stale(self, folders: Iterable[str]) -> None:
+        """Remove what killed writers left in folders of this one a day ago or earlier."""
+        from pyarrow import fs
+
+        if self.filesystem.type_name == "local":
+            remove_stale(os.path.join(self.path, folder) for folder in folders)
+            return
+        if self.filesystem.type_name in _WHOLE:
+            return
+        for folder in folders:
+            place = f"{self.path}/{folder}".rstrip("/")
+            with contextlib.suppress(OSError):  # gone in the meantime
+                selector = fs.FileSelector(place, allow_not_found=True)
+                for entry in self.filesystem.get_file_info(selector):
+                    # Some file systems do not know when a file was changed.
+                    old = entry.mtime is not None and is_stale(entry.mtime.timestamp())
+                    if old and fnmatch(entry.base_name, PARTS):
+                        self.filesystem.delete_file(entry.path)
+
     @contextlib.contextmanager
     def errors(self, verb: str) -> Iterator[None]:
         """What goes wrong with the place is one line that names it."""
@@ -171,4 +191,5 @@ class Place(NamedTuple):
             yield
         except OSError as error:
             message = error.strerror or reason(error)
-            raise InputError(f"{self.url} cannot be {verb} ({message})") from None
+            kind = Unwritable if verb == "written" and error.errno in FOR_ALL else InputError
+            raise kind(f"{self.url} cannot be {verb} ({message})") from None

@@ -1,11 +1,12 @@
 """Training: recipes, one loop, checkpoints and results."""
 
+from hnets.errors import Unwritable
 from hnets.train.distributed import Team, elastic, joined
 from hnets.train.loop import train, train_and_report
 from hnets.train.progress import watching
 from hnets.train.recipe import Recipe, read_recipe, shipped_recipes
 from hnets.train.result import Diverged, Result, error_lines, mean_and_spread, report
-from hnets.train.run import Run, Unwritable, Watch, begin, prepare, remember, seeds_of
+from hnets.train.run import Run, Watch, begin, prepare, remember, seeds_of
 
 __all__ = [
     "Diverged",

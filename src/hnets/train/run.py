@@ -24,7 +24,7 @@ from torch import nn
 from hnets import data
 from hnets.data import Dataset, EdgeSet, SegmentationSet, Streamed
 from hnets.devices import memory
-from hnets.errors import InputError
+from hnets.errors import InputError, Unwritable
 from hnets.files import replacing
 from hnets.models import create_model
 from hnets.models._registry import weights_of
@@ -60,10 +60,6 @@ PLACEHOLDER = "your-folder"
 Examples = Dataset | EdgeSet | SegmentationSet | Streamed
 Loaded = dict[tuple[Data, str], tuple[Examples, Examples]]
 """Splits as they were loaded, and on the device."""
-
-
-class Unwritable(InputError):
-    """The folder of a run cannot be written to."""
 
 
 class InUse(InputError):
