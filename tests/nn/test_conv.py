@@ -813,3 +813,31 @@ def test_prints_its_arguments() -> None:
     )
     mirrored = repr(hnn.HConv2d("3x0r", BOTH, 5, mirror=True))
     assert "rings='exact', mirror=True\n" in mirrored
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 7), (2, 3), (3, 2)])
+@pytest.mark.parametrize("kernel_size", [5, 7])
+def test_a_kernel_may_be_larger_than_the_map(kernel_size: int, height: int, width: int) -> None:
+    layer = hnn.HConv2d("8x0 + 8x1", "8x0 + 8x1", kernel_size, padding="same").double()
+    x = torch.randn(2, 32, height, width, dtype=torch.float64, requires_grad=True)
+    kernel = layer.filters()
+    plain = torch.nn.functional.conv2d(x, kernel, padding=kernel_size // 2)
+    leaves, grad = [x, *layer.parameters()], torch.randn_like(plain)
+    torch.testing.assert_close(layer(x), plain)
+    torch.testing.assert_close(
+        torch.autograd.grad(layer(x), leaves, grad), torch.autograd.grad(plain, leaves, grad)
+    )
+
+
+def test_gradients_of_a_large_kernel_are_those_of_a_small_map_in_bfloat16() -> None:
+    """OneDNN leaves that of what meets no pixel uninitialised: often it is NaN, as here."""
+    layer = hnn.HConv2d("60x0 + 60x1", "60x0 + 60x1", kernel_size=5, padding="same")
+    x, grads = torch.randn(4, 240, 1, 1), []
+    for half in (False, True):
+        dirty = [torch.full((size,), torch.nan) for size in (10**4, 10**5, 10**6) for _ in range(5)]
+        del dirty
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            y = layer(x)
+        grads.append(torch.autograd.grad(y.float().square().sum(), layer.parameters()))
+    for rounded, exact in zip(*reversed(grads), strict=True):
+        assert (rounded - exact).norm() < 0.02 * exact.norm()
