@@ -7,11 +7,14 @@ is one depthwise convolution, whose kernel and stride are as many times higher a
 
 from __future__ import annotations
 
+from itertools import product
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hnets.functional.grouped import reference
+_SHARE = 1 << 19
+"""Shifted values per thread in a piece of the gradient of a kernel."""
 
 
 def pays(fields: int, parts: tuple[int, int], size: int) -> bool:
@@ -58,12 +61,24 @@ def grad_input(grad: Tensor, kernel: Tensor, padding: int, fields: int) -> Tenso
 
 
 def grad_kernel(grad: Tensor, x: Tensor, padding: int, size: int, parts: int) -> Tensor:
-    """The gradient of the kernel, by torch's grouped convolution, which here is the faster one."""
-    fields = x.shape[1] // parts
-    apart, inputs = (reference.regrouped(t, 1, t.shape[1] // fields, fields) for t in (grad, x))
-    weight = x.new_empty(grad.shape[1], parts, size, size)
-    _, by_field, _ = torch.ops.aten.convolution_backward(
-        *(apart, inputs, weight, None, [1, 1], [padding, padding], [1, 1]),
-        *(False, [0, 0], fields, [False, True, False]),
-    )
-    return reference.regrouped(by_field, 0, fields, grad.shape[1] // fields)
+    """The gradient of the kernel, for each field one product of matrices.
+
+    Its rows are output parts with the gradient at each shift along the height, its columns input
+    parts with the map at each shift along the width: together all pixels of the kernel.
+    """
+    fields, width = x.shape[1] // parts, grad.shape[3]
+    out, height = grad.shape[1] // fields, x.shape[2] + 2 * padding
+    maps, grads = x.unflatten(1, (parts, fields)), grad.unflatten(1, (out, fields))
+    share = _SHARE * torch.get_num_threads() // ((parts + out) * size * height * width)
+    few, some = max(1, share // fields), max(1, min(fields, share))
+    total = x.new_zeros(fields, out * size, parts * size)
+    for image, field in product(range(0, len(x), few), range(0, fields, some)):
+        place = (slice(image, image + few), slice(None), slice(field, field + some))
+        across = F.pad(maps[place], [padding] * 4).unfold(4, width, 1).transpose(3, 4)
+        down = F.pad(grads[place], (0, 0, size - 1, size - 1)).unfold(3, height, 1).mT
+        rows, columns = (  # (images, fields, parts · shifts, pixels)
+            shifted.transpose(1, 2).flatten(4).flatten(2, 3) for shifted in (down, across)
+        )
+        total[field : field + some] += (rows @ columns.mT).sum(0)
+    by_shift = total.view(fields, out, size, parts, size).flip(2)  # the last row comes first
+    return by_shift.permute(1, 0, 3, 2, 4).reshape(-1, parts, size, size)
