@@ -97,7 +97,7 @@ def edges(
         bool,
         typer.Option(
             "--fast",
-            help="Compute in bfloat16, on GPUs and newer CPUs: up to 1.8 times as fast.",
+            help="Compute in bfloat16, on GPUs and on newer CPUs, there up to 1.8 times as fast.",
         ),
     ] = False,
     skip_existing: Annotated[
