@@ -58,7 +58,7 @@ def memory(device: torch.device) -> int:
 def cpu_has_bfloat16() -> bool:
     """Whether the CPU multiplies bfloat16 faster than float32: by AMX or AVX512-BF16.
 
-    Most Xeons since 2020 do, and Ryzen and EPYC since 2022.
+    Ryzen and EPYC do since 2022, and Xeons since 2023.
     """
     known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in every torch
     return bool(known.get("avx512_bf16") or known.get("amx_bf16"))

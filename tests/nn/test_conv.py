@@ -829,15 +829,28 @@ def test_a_kernel_may_be_larger_than_the_map(kernel_size: int, height: int, widt
     )
 
 
-def test_gradients_of_a_large_kernel_are_those_of_a_small_map_in_bfloat16() -> None:
+@pytest.mark.parametrize("options", [{"kernel_size": 5}, {"kernel_size": 3, "stride": 2}])
+def test_gradients_of_a_kernel_on_a_small_map_in_bfloat16(options: dict[str, int]) -> None:
     """OneDNN leaves that of what meets no pixel uninitialised: often it is NaN, as here."""
-    layer = hnn.HConv2d("60x0 + 60x1", "60x0 + 60x1", kernel_size=5, padding="same")
+    padding = options["kernel_size"] // 2
+    layer = hnn.HConv2d("60x0 + 60x1", "60x0 + 60x1", padding=padding, **options)
     x, grads = torch.randn(4, 240, 1, 1), []
     for half in (False, True):
         dirty = [torch.full((size,), torch.nan) for size in (10**4, 10**5, 10**6) for _ in range(5)]
         del dirty
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             y = layer(x)
+        assert y.dtype == (torch.bfloat16 if half else torch.float32)
         grads.append(torch.autograd.grad(y.float().square().sum(), layer.parameters()))
     for rounded, exact in zip(*reversed(grads), strict=True):
         assert (rounded - exact).norm() < 0.02 * exact.norm()
+
+
+@pytest.mark.parametrize("groups", [1, 16])
+@pytest.mark.parametrize("side", [2, 8])
+def test_autocast_leaves_float64_alone(side: int, groups: int) -> None:
+    layer = hnn.HConv2d("16x0 + 16x1", "16x0 + 16x1", 5, padding=2, groups=groups).double()
+    x = torch.randn(1, 64, side, side, dtype=torch.float64)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(layer(x), layer(x).double())
+        assert layer(x).dtype == torch.float64

@@ -77,6 +77,22 @@ def test_a_table_of_other_columns_is_refused_and_left_alone(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["x.csv"]
 
 
+def test_a_file_that_is_no_table_is_not_written_over(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text("notes")
+    with pytest.raises(InputError, match="got other text; name another file"):
+        write(path, ROWS, go_on=True)
+    assert path.read_text() == "notes"
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(path: Path) -> None:
+    path.parent.mkdir()
+    path.symlink_to("real.csv")
+    write(path, ROWS)
+    assert path.is_symlink()
+    assert path.with_name("real.csv").read_bytes() == path.read_bytes()
+
+
 def test_a_file_that_cannot_be_made_is_one_line(path: Path) -> None:
     path.with_name("x.csv.part").mkdir(parents=True)
     with pytest.raises(InputError, match=r"x.csv.part cannot be written \("):

@@ -49,6 +49,8 @@ class GrowingTable:
         self, path: str | os.PathLike[str], header: Sequence[str], go_on: bool = False
     ) -> None:
         self.path, self.header, self.go_on = Path(path), [*header], go_on
+        if self.path.is_symlink():  # which stays, and what it leads to is written
+            self.path = self.path.resolve()
         self.part = self.path.with_name(f"{self.path.name}.part")
         self.names = set[str]()
         """The first column of the rows that were kept."""
@@ -121,7 +123,9 @@ class GrowingTable:
         source = self.part if self.part.exists() else self.path
         if not source.exists():
             return
-        header, _ = next(_whole_rows(source.read_bytes()), (self.header, 0))
+        content = source.read_bytes()
+        begun = source == self.part or not content  # half of the first line, at least, is ours
+        header, _ = next(_whole_rows(content), (self.header if begun else ["other text"], 0))
         if header != self.header:
             raise InputError(
                 f"expected {source} to have the columns {', '.join(self.header)}, got "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -122,31 +123,23 @@ def _response(
     groups = segments[0][0] if segments else 1
     if groups > 1 and kernel.shape[2:] == (1, 1) and stride == (1, 1) and padding == (0, 0):
         return _product(x, kernel, groups)
-    if not tracing() and (padding[0] >= x.shape[2] or padding[1] >= x.shape[3]):
-        kernel, padding = _within_reach(x, kernel, stride, padding, dilation)
-    return F.conv2d(x, kernel, None, stride, padding, dilation, groups)
+    geometry = (stride, padding, dilation, groups)
+    if x.is_cpu and not tracing() and (padding[0] >= x.shape[2] or padding[1] >= x.shape[3]):
+        return _on_small_map(x, kernel, *geometry)
+    return F.conv2d(x, kernel, None, *geometry)
 
 
-def _within_reach(
-    x: Tensor,
-    kernel: Tensor,
-    stride: tuple[int, int],
-    padding: tuple[int, int],
-    dilation: tuple[int, int],
-) -> tuple[Tensor, tuple[int, int]]:
-    """The part of a kernel that meets the pixels of a small map, and the padding it needs.
+def _on_small_map(x: Tensor, kernel: Tensor, *geometry: Any) -> Tensor:
+    """The convolution in at least float32, of a map that is no larger than its padding.
 
-    The rest meets zeros only. In bfloat16 on CPU, oneDNN leaves its gradient uninitialised.
+    Some pixels of the kernel meet zeros only: in bfloat16, oneDNN leaves their gradient
+    uninitialised.
     """
-    if stride != (1, 1) or dilation != (1, 1):
-        return kernel, padding
-    cut = [
-        max(0, margin - side + 1) if size == 2 * margin + 1 else 0
-        for margin, side, size in zip(padding, x.shape[2:], kernel.shape[2:], strict=True)
-    ]
-    down, across = cut
-    kernel = kernel[:, :, down : kernel.shape[2] - down, across : kernel.shape[3] - across]
-    return kernel, (padding[0] - down, padding[1] - across)
+    wide, out = torch.promote_types(x.dtype, torch.float32), x.dtype
+    if torch.is_autocast_enabled("cpu") and x.dtype != torch.float64:
+        out = torch.get_autocast_dtype("cpu")
+    with torch.autocast("cpu", enabled=False):
+        return F.conv2d(x.to(wide), kernel.to(wide), None, *geometry).to(out)
 
 
 def _product(x: Tensor, kernel: Tensor, groups: int) -> Tensor:
