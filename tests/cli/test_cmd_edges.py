@@ -133,6 +133,15 @@ def test_scales_are_averaged(command: Command) -> None:
         np.testing.assert_array_equal(pixels("edges-out/photo.edges.png"), expected)
 
 
+def test_bfloat16_is_used_on_request(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge_detector, "cpu_has_bfloat16", lambda: True)
+    photo().save("a.png")
+    assert command("a.png", "--fast").code == 0
+    strength = EdgeDetector(edge_network(), fast=True)(photo())
+    assert np.array_equal(pixels("edges-out/a.edges.png"), eight_bits(strength))
+    assert not np.array_equal(strength, detector()(photo()))
+
+
 def test_a_large_image_is_cut_into_tiles(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     photo(260, 30).save("photo.png")
     command("photo.png", "--orientation")
