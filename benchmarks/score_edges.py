@@ -4,7 +4,8 @@
     python benchmarks/score_edges.py SCORES --time     # on one CPU core, beside PiDiNet
 
 WEIGHTS are files that training left, such as runs/bsds500-hedge-tiny/seed-1/model.safetensors; of
-files with other names, the last number in the name is the seed. Writes SCORES/RECIPE.json for each
+files with other names, the last number in the name is the seed, and without one, that of the
+weights that ship. Writes SCORES/RECIPE.json for each
 network, a result as `hnets reproduce edges --train` makes it, after each score: a second call goes
 on where the first was stopped, and adds seeds. With --time, SCORES/edge-times.json is written.
 With --ship these become the results of the package. Then write the pages: hnets reproduce edges
@@ -101,7 +102,8 @@ def score(file: Path, options: argparse.Namespace, pool: Executor, console: Cons
     """Add the scores of a file to the result of its recipe."""
     model = read(file).config.name
     name = f"bsds500-{model.replace('_', '-')}"
-    number = int(re.findall(r"\d+", str(file).removesuffix(file.suffix))[-1])
+    numbers = re.findall(r"\d+", str(file).removesuffix(file.suffix))
+    number = int(numbers[-1]) if numbers else model_card(model)["recipe"]["seed"]
     result = read_result(name, options.scores) or begin(name, file, options.device)
     if not any(seed["seed"] == number for seed in result["seeds"]):
         epochs = result["recipe"]["training"]["epochs"]

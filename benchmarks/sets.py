@@ -93,6 +93,7 @@ def row_of(
         "settings": contents[0]["recipe"],
         "commit": contents[0]["commit"],
         "versions": contents[0]["versions"],
+        "precision": contents[0]["precision"],
     }
 
 

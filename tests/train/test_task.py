@@ -18,7 +18,7 @@ from hnets.errors import InputError
 from hnets.models import create_model
 from hnets.train import Recipe, Team
 from hnets.train.augment import draw, move
-from hnets.train.edge_labels import ON, UNSURE, edge_labels, edge_loss, tolerant_error
+from hnets.train.edge_objective import ON, UNSURE, edge_labels, edge_loss, tolerant_error
 from hnets.train.recipe import Augment
 from hnets.train.recipe import Edges as Rules
 from hnets.train.run import Run, load, prepare

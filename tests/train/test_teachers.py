@@ -30,7 +30,7 @@ from hnets.train import (
     watching,
 )
 from hnets.train.checkpoint import Row
-from hnets.train.edge_labels import ON, UNSURE, edge_labels, edge_loss
+from hnets.train.edge_objective import ON, UNSURE, edge_labels, edge_loss
 from hnets.train.recipe import Edges as Rules
 from hnets.train.recipe import teacher_recipe, to_toml
 from hnets.train.task import EdgeDetection

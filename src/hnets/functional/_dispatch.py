@@ -107,6 +107,11 @@ def autocast_device(x: Tensor) -> str:
     return "cpu" if x.is_meta else x.device.type
 
 
+def autocast_rounds(x: Tensor) -> bool:
+    """Whether autocast rounds a map; one of float64 it leaves alone."""
+    return torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
+
+
 def backend(operation: str, x: Tensor) -> Any:
     """The module of an operation for the device of a tensor."""
     return _module(operation, has_triton(x))

@@ -77,7 +77,7 @@ class EdgeDetector:
         weights: as `edge_network` takes them; a copy of a network is frozen.
         device: where it runs.
         fast: whether it computes in bfloat16, on a GPU or a CPU with instructions for it. Strengths
-            differ by up to about 0.02, and rotations by 90 degrees are no longer exact.
+            differ by up to about 0.05, and rotations by 90 degrees are no longer exact.
     """
 
     def __init__(

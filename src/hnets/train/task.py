@@ -1,7 +1,7 @@
 """What is learned from a split: classes of images or of their pixels, or edges in photographs.
 
 Classes are learned by cross-entropy, those of pixels inside the field of view. What is taught of
-edges is in `hnets.train.edge_labels`.
+edges is in `hnets.train.edge_objective`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hnets.metrics.segmentation import segmentation_scores
 from hnets.models._hdsn import EdgeNetwork
 from hnets.train.augment import augment, move, tone
 from hnets.train.distributed import ALONE, Team
-from hnets.train.edge_labels import ON, PHOTOS, edge_labels, edge_loss, tolerant_error
+from hnets.train.edge_objective import ON, PHOTOS, edge_labels, edge_loss, tolerant_error
 from hnets.train.recipe import Augment, Edges, Recipe, Teachers
 
 PORTION = 1000 * 28 * 28

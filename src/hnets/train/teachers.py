@@ -25,7 +25,7 @@ from hnets.data.cache import cache_folder, keep, recall
 from hnets.data.dataset import sha256
 from hnets.errors import InputError
 from hnets.train.distributed import Team
-from hnets.train.edge_labels import PHOTOS
+from hnets.train.edge_objective import PHOTOS
 from hnets.train.recipe import Recipe, teacher_recipe
 from hnets.train.result import Diverged, Result
 from hnets.train.run import InUse, Run

@@ -13,6 +13,7 @@ from torch import Tensor
 from hnets.functional import _dispatch
 from hnets.functional._autograd import Assemble
 from hnets.functional._dispatch import (
+    autocast_rounds,
     differentiated,
     exporting,
     has_triton,
@@ -135,9 +136,8 @@ def _on_small_map(x: Tensor, kernel: Tensor, *geometry: Any) -> Tensor:
     Some pixels of the kernel meet zeros only: in bfloat16, oneDNN leaves their gradient
     uninitialised.
     """
-    wide, out = torch.promote_types(x.dtype, torch.float32), x.dtype
-    if torch.is_autocast_enabled("cpu") and x.dtype != torch.float64:
-        out = torch.get_autocast_dtype("cpu")
+    wide = torch.promote_types(x.dtype, torch.float32)
+    out = torch.get_autocast_dtype("cpu") if autocast_rounds(x) else x.dtype
     with torch.autocast("cpu", enabled=False):
         return F.conv2d(x.to(wide), kernel.to(wide), None, *geometry).to(out)
 

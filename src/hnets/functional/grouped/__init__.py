@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hnets.functional._autograd import Depthwise
-from hnets.functional._dispatch import backend, has_triton, needs_reference
+from hnets.functional._dispatch import autocast_rounds, backend, has_triton, needs_reference
 from hnets.functional.grouped import reference
 from hnets.functional.grouped.reference import Pair
 from hnets.streams import Streams
@@ -32,23 +32,18 @@ def grouped_conv2d(
     of input and output parts.
     """
     geometry = (stride, padding, dilation)
-    if x.is_cpu and _rounds(x) and not (has_triton(x) or needs_reference(x)):
+    if x.is_cpu and autocast_rounds(x) and not (has_triton(x) or needs_reference(x)):
         # Unlike a dense convolution, one in groups is slower in bfloat16 there.
         with torch.autocast("cpu", enabled=False):
             y = grouped_conv2d(x.float(), kernel.float(), groups, parts, *geometry)
         return y.to(torch.get_autocast_dtype("cpu"))
     if _is_fast(x, kernel, groups, parts, *geometry):
-        if _rounds(x):  # and the kernel where it is read
+        if autocast_rounds(x):  # and the kernel where it is read
             x = x.to(torch.get_autocast_dtype(x.device.type))
         if torch.is_grad_enabled() and (x.requires_grad or kernel.requires_grad):
             return Depthwise.apply(x, kernel, padding[0], _depthwise)
         return backend("grouped", x).forward(x, kernel, padding[0])
     return reference.grouped_conv2d(x, kernel, groups, parts, *geometry)
-
-
-def _rounds(x: Tensor) -> bool:
-    """Whether autocast rounds a map; one of float64 it leaves alone."""
-    return torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
 
 
 def _is_fast(x: Tensor, kernel: Tensor, groups: int, parts: Pair, *geometry: Pair) -> bool:
