@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -94,6 +95,20 @@ def test_images_and_folders_are_read_in_order(command: Command) -> None:
     with Image.open("digits.png") as image:
         image.load()
         assert min(image.size) > 600
+
+
+@pytest.mark.usefixtures("shipped")
+def test_names_of_files_in_other_scripts_or_not_in_utf8(command: Command) -> None:
+    """The figure shows what it can of them, and nothing is said about the rest."""
+    names = ["数字.png", "$_{.png", os.fsdecode(b"\xff.png")]
+    for name in names:
+        try:
+            drawn().save(name, format="png")
+        except OSError:
+            pytest.skip("this file system takes UTF-8 only")
+    done = command(*names)
+    assert (done.code, done.err) == (0, "")
+    assert Path("digits.png").is_file()
 
 
 @pytest.mark.usefixtures("shipped")

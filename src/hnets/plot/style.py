@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +90,8 @@ class Sheet:
 
     def text(self, left: float, top: float, text: str, **look: Any) -> None:
         """A text whose baseline begins there."""
+        # Some hold names of files, which need not be UTF-8.
+        text = text.encode("utf-8", "replace").decode()
         self.figure.text(left / self.width, 1 - top / self.height, text, parse_math=False, **look)
 
     def heading(self, left: float, top: float, title: str, note: str = "", **look: Any) -> None:
@@ -126,7 +129,9 @@ def save(
         raise ValueError(f"a figure is written as .{', .'.join(FORMATS)}, got {str(path)!r}")
     dates = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with replacing(path) as part:
-        with figure_style():
+        with figure_style(), warnings.catch_warnings():
+            # Names of files in scripts that the font does not have are drawn as boxes.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
             figure.savefig(part, format=kind, dpi=dpi, metadata=dates[kind])
         if compact and kind == "png":
             _shrink(part)
