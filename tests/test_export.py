@@ -214,6 +214,30 @@ def test_files_are_compared_with_the_network(tmp_path: Path) -> None:
 
 
 @reads_pt2
+def test_the_smallest_side_that_a_program_takes(tmp_path: Path) -> None:
+    """Two halvings, and no map of one pixel."""
+    net = nn.Sequential(hnn.ModReLU("1x1"), hnn.HAvgPool2d(2), hnn.HAvgPool2d(2)).eval()
+    path = hnets.export.pt2(net, tmp_path / "net.pt2", (1, 2, 20, 20))
+    assert hnets.export.smallest_side(path, 2, 20) == 8
+    assert torch.export.load(path).module()(torch.zeros(1, 2, 8, 8)).shape == (1, 2, 2, 2)
+
+
+@pytest.mark.parametrize("refused", [range(0), range(1, 33), range(2, 33, 2), range(1, 96)])
+def test_sides_are_taken_from_the_smallest_on(
+    refused: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if only even ones are refused, as by the program of an hresnet."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        assert x.shape == (1, 3, x.shape[2], x.shape[2])
+        assert x.shape[2] not in refused
+        return x
+
+    monkeypatch.setattr(hnets.export, "_runner", lambda path: run)
+    assert hnets.export.smallest_side("net.pt2", 3, 96) == max(refused, default=0) + 1
+
+
+@reads_pt2
 def test_files_are_compared_at_sizes_that_the_network_takes(tmp_path: Path) -> None:
     net = hnn.HConv2d("2x0r", "2x0r + 2x1", 33).eval()
     path = hnets.export.pt2(net, tmp_path / "net.pt2", (1, 2, 40, 40))

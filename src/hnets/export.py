@@ -6,6 +6,7 @@ import copy
 import logging
 import os
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -214,6 +215,23 @@ def compare(
                 raise refusal
             differences.append(float((a - b).abs().max() / b.abs().max().clamp_min(1e-6)))
     return float(torch.tensor(differences).max())  # NaN if one is
+
+
+def smallest_side(path: str | os.PathLike[str], channels: int, side: int) -> int:
+    """The side from which on a file takes square images of all sizes, up to ``side``."""
+    run = _runner(Path(path))
+
+    def takes(length: int) -> bool:
+        try:
+            with torch.inference_mode():
+                run(torch.zeros(1, channels, length, length))
+        except Exception:  # of guards and of operators
+            return False
+        return True
+
+    # Odd sides may be taken where even ones are not.
+    both = bisect_left(range(1, side), True, key=lambda length: takes(length) and takes(length + 1))
+    return 1 + both
 
 
 def _tensors(output: Tensor | Sequence[Tensor]) -> Sequence[Tensor]:

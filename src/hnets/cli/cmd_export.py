@@ -33,9 +33,15 @@ Summing in another order leaves a hundredth of it in float32.
 @app.command()
 def export(
     model: Annotated[
-        str, typer.Argument(help="A trained model's name, a .safetensors file or a run's folder.")
+        str,
+        typer.Argument(
+            help="A trained model's name, a .safetensors file or a run's folder.",
+        ),
     ],
-    file: Annotated[Path, typer.Argument(help="File to write: .onnx, or .pt2 for torch.export.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="File to write: .onnx, or .pt2 for torch.export."),
+    ],
     size: Annotated[
         str | None,
         typer.Option(metavar="HxW", help="An input to try it on, in pixels.",
@@ -131,4 +137,5 @@ def _pt2(net: nn.Module, file: Path, shape: tuple[int, ...]) -> tuple[float, str
         difference = hnets.export.compare(net, file, shape, small=False)
     except hnets.export.SizeError:
         raise refusal from None
-    return difference, "; it takes no image that shrinks to one pixel, which an ONNX file does"
+    side = hnets.export.smallest_side(file, shape[1], min(shape[2:]))
+    return difference, f"; it takes images from {side}×{side} pixels on, an ONNX file smaller ones"
