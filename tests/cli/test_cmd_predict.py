@@ -116,6 +116,9 @@ def test_a_table_grows_and_a_job_that_was_stopped_goes_on(
     done = classes("new", "-o", "new.csv", "--skip-existing", "--json")
     assert (done.code, json.loads(done.out)) == (0, [])
     assert done.err == "wrote 0 rows to new.csv: 0 failed, 4 skipped\n"
+    other = ("./new/0.png", str(Path("new/1.png").absolute()), "new/../new/2.png")
+    done = classes(*other, "-o", "new.csv", "--skip-existing")
+    assert done == (0, "wrote 0 rows to new.csv: 0 failed, 3 skipped\n", "")
 
 
 def test_names_that_are_not_utf8_are_written_as_they_are(classes: Command) -> None:
@@ -181,5 +184,5 @@ def test_what_is_wrong_is_one_line(classes: Command, command: Command) -> None:
         assert done.err.count("\n") == 1
     done = command("predict", "hedge_tiny", "a.png")
     assert done.code == 2
-    assert "expected a network that hnets train taught on a folder of images" in done.err
+    assert "expected a network that hnets train trained on a folder of images" in done.err
     assert not Path("predict-out").exists()

@@ -29,15 +29,18 @@ So many rows of a table are lost at most when a job is killed.
 @app.command()
 def predict(
     weights: Annotated[
-        str, typer.Argument(help="What hnets train wrote: the folder of a run, or a file in it.")
+        str,
+        typer.Argument(
+            help="What hnets train wrote: the folder of a run, or a file in it."
+        ),
     ],
     images: Annotated[
-        list[str], typer.Argument(metavar="IMAGE...", help="Images, folders, or patterns.")
+        list[str], typer.Argument(metavar="IMAGE", help="Images, folders, or patterns.")
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", show_default=f"{FOLDER} for masks",
+            "--out", "-o", metavar="FILE|FOLDER", show_default=f"{FOLDER} for masks",
             help="Of classes, a .csv file to write as well; of masks, the folder for them.",
         ),
     ] = None,
@@ -57,7 +60,7 @@ def predict(
     ] = False,
     device: Device = None,
 ) -> None:  # fmt: skip
-    """Use a network that hnets train taught on a folder of images.
+    """Use a network that hnets train trained on a folder of images.
 
     One that learned classes says which class each image is of. One that learned
     masks writes NAME.mask.png for each image: of its size, white where pixels
@@ -107,6 +110,7 @@ def _classify(
     skip_existing: bool,
 ) -> int:
     """Print and write the classes of images; how many could not be read."""
+    from hnets.predict.batch import place_of
     from hnets.predict.table import GrowingTable
 
     if out is not None:
@@ -119,7 +123,8 @@ def _classify(
     header = ["file", "class", "confidence", *classifier.classes]
     rows: dict[Path, ClassPrediction] = {}
     with GrowingTable(out, header, skip_existing) if out else nullcontext() as table:
-        todo = [path for path in paths if not table or str(path) not in table.names]
+        done_before = {place_of(Path(name)) for name in table.names} if table else set()
+        todo = [path for path in paths if place_of(path) not in done_before]
         for portion in _portions(todo, classifier.network.prepare):
             done = dict(zip(portion, classifier.predictions([*portion.values()]), strict=True))
             if table:

@@ -68,10 +68,16 @@ def find_images(
             paths = {}
             errors.append(InputError(f"there is no file {text}; give the path of an image"))
         for path, folder in paths.items():
-            # A link to an image has a name, and so an output, of its own.
-            place = os.path.join(os.path.realpath(path.parent), path.name)
-            images.setdefault(place, (path, folder))
+            images.setdefault(place_of(path), (path, folder))
     return dict(images.values()), errors
+
+
+def place_of(path: Path) -> str:
+    """What the paths of one image have in common, such as ``a.png``, ``./a.png`` and ``/x/a.png``.
+
+    A link to an image has a name, and so an output, of its own.
+    """
+    return os.path.join(os.path.realpath(path.parent), path.name)
 
 
 def is_image_name(name: str, skip: Sequence[str] = ()) -> bool:

@@ -1,4 +1,4 @@
-"""Which pixels of an image show what a network was taught by masks."""
+"""Which pixels of an image show what a network learned from masks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRAWN = ("mask", "probability", "overlay")
 
 
 class Segmenter:
-    """Finds the pixels of images, of any size, that show what a network was taught by masks.
+    """Finds the pixels of images, of any size, that show what a network learned from masks.
 
     ```python
     segmenter = hnets.Segmenter("runs/pictures-segment")

@@ -1,4 +1,4 @@
-"""A network that `hnets train` taught on a folder of images, and the images that it takes."""
+"""A network that `hnets train` trained on a folder of images, and the images that it takes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def learned_by(network: nn.Module, weights: object) -> tuple[str, Mapping[str, A
     facts = config.trained
     if not facts:
         raise InputError(
-            f"expected a network that hnets train taught on a folder of images, got "
+            f"expected a network that hnets train trained on a folder of images, got "
             f"{_name(weights)}, whose weights do not say what images it takes; for digits use "
             "hnets digits, for edges hnets edges, and for other networks hnets.load in Python"
         )
