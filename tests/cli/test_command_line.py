@@ -118,6 +118,19 @@ def test_help_lists_the_commands(hnets_command: Command) -> None:
             assert command in done.out
 
 
+@pytest.mark.parametrize("command", ["", "train", "edges", "predict", "models", "inspect features"])
+def test_help_has_no_types_of_python(hnets_command: Command, command: str) -> None:
+    shown = hnets_command(*command.split(), "--help").out
+    assert "--help" in shown
+    assert not re.search(r"<(bool|str|path|list)|BOOLEAN|\[\[", shown)
+
+
+def test_a_command_that_is_misspelled(hnets_command: Command) -> None:
+    err = hnets_command("edge").err
+    assert err.startswith("hnets: No such command 'edge'")
+    assert re.search("(; see|[?] See) hnets --help\n$", err)
+
+
 def test_cost_of_the_papers_network(hnets_command: Command) -> None:
     done = hnets_command("inspect", "cost", "hnet_mnist")
     assert done.code == 0

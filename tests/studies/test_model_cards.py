@@ -30,6 +30,9 @@ def test_the_command_prints_a_card_or_all_in_short(hnets_command: Command, tmp_p
     assert "licence of the data: for research" in done.out
     assert (tmp_path / "cards.md").read_text(encoding="utf-8") == cards_page()
     assert "hnet_mnist" in hnets_command("models").out
+    done = hnets_command("models", "--page", str(tmp_path))
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "expected a file to write, got the folder" in done.err
     done = hnets_command("models", "zebra")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "no trained weights for zebra; models that have some: " in done.err

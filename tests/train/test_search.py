@@ -270,7 +270,7 @@ def test_optuna_is_missing(hnets_search: Command, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        ("", r'\[search.space\]: expected "optimiser.rate" = \{ low = 0.001, .* got \{\}'),
+        ("", r'no values to search: add \[search.space\].* "optimiser.rate" = \{ low = 0.001, '),
         ('"optimiser.rat" = { low = 1, high = 2 }', "no key 'optimiser.rat'; did you mean 'opti"),
         ("optimiser.rate = { low = 1, high = 2 }", "dotted and in quotes, got 'optimiser'"),
         ('"optimiser.rate.x" = { low = 1, high = 2 }', "no key 'optimiser.rate.x'; did you mean"),

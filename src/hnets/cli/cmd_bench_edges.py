@@ -18,25 +18,29 @@ def bench_edges(
     pred_dir: Annotated[
         Path,
         typer.Argument(
+            metavar="FOLDER",
             help="Folder with one map per photograph: NAME.png, NAME.npy, or the NAME.edges.png of "
-            "hnets edges."
+            "hnets edges.",
         ),
     ],
     split: Annotated[
-        str, typer.Option(help="Part of BSDS500: train, val, train+val or test.")
+        str,
+        typer.Option(metavar="NAME", help="Part of BSDS500: train, val, train+val or test."),
     ] = "test",
     thresholds: Annotated[int, whole(1, 999, "How many thresholds.")] = 99,
     nms: Annotated[
         str,
         typer.Option(
+            metavar="NAME,...",
             help="Non-maximum suppression before thresholding: one or more, with commas, of none, "
-            "standard, two-pixels and unsmoothed."
+            "standard, two-pixels and unsmoothed.",
         ),
     ] = "none,standard",
     jobs: Annotated[int | None, whole(1, 1024, "How many at once; default: all cores.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             help="Folder for the scores and the figure; by default beside the maps.",
             show_default=False,
         ),

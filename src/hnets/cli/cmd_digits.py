@@ -35,10 +35,16 @@ def digits(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(show_default=str(FIGURE), help="Figure to write: .png, .svg or .pdf."),
+        typer.Option(
+            metavar="FILE", show_default=str(FIGURE), help="Figure to write: .png, .svg or .pdf."
+        ),
     ] = None,
     model: Annotated[
-        str, typer.Option(help="A trained network that reads digits: a name, a file or a folder.")
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="A trained network that reads digits: a name, a file or a folder.",
+        ),
     ] = "hnet_fourier_tiny",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     figure: Annotated[

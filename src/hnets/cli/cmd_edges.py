@@ -13,9 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
-from hnets.cli.command_line import Device, app, check_folder, complain, progress_bar
+from hnets.cli.command_line import (
+    Device,
+    PlainCommand,
+    app,
+    check_folder,
+    complain,
+    progress_bar,
+)
 from hnets.errors import InputError
 from hnets.predict import EDGE_MODEL
 
@@ -31,7 +37,7 @@ NAMED = 12
 """Files that are named when they are written; of more, only the number is said."""
 
 
-class _Edges(TyperCommand):
+class _Edges(PlainCommand):
     """A command whose option --ray may come without an address, and whose help has scores."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -31,7 +31,7 @@ def stability(
     ] = None,
     kernel_size: Annotated[int, whole(5, 15, "Pixels of the filters.")] = 5,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help=_OUT)] = Path("stability.png"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help=_OUT)] = Path("stability.png"),
 ) -> None:
     """How steady a filter's response is while its input rotates, for orders 0, 1 and 2."""
     from hnets import plot, studies
@@ -48,7 +48,7 @@ def filters(
     against: Annotated[
         str | None, typer.Option(metavar="MODEL", help="The plain CNN beside it; else one of ours.")
     ] = None,
-    out: Annotated[Path, typer.Option(help=_OUT)] = Path("filters.png"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help=_OUT)] = Path("filters.png"),
 ) -> None:
     """First-layer filters, the phases of every layer, and how many filters are wasted."""
     from hnets import plot, studies
@@ -62,11 +62,11 @@ def filters(
 @inspect.command()
 def features(
     image: Annotated[Path, typer.Argument(help="An image; of a digit for hnet_mnist.")],
-    model: Annotated[str, typer.Option(help=_MODEL)] = "hnet_mnist",
+    model: Annotated[str, typer.Option(metavar="MODEL", help=_MODEL)] = "hnet_mnist",
     layer: Annotated[int, whole(1, 999, "Which layer, from 1.", "N")] = 2,
     stream: Annotated[int | None, whole(-99, 99, "One rotation order; else all.", "M")] = None,
     most: Annotated[int, whole(1, 64, "How many maps to show.")] = 16,
-    out: Annotated[Path, typer.Option(help=_OUT)] = Path("features.png"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help=_OUT)] = Path("features.png"),
 ) -> None:
     """Feature maps of an image: magnitude as colour, phase as arrows."""
     from hnets import plot, studies
@@ -80,8 +80,8 @@ def features(
 @inspect.command()
 def flow(
     image: Annotated[Path, typer.Argument(help="A photograph.")],
-    model: Annotated[str, typer.Option(help=_MODEL)] = "hdsn",
-    out: Annotated[Path, typer.Option(help=_OUT)] = Path("flow.png"),
+    model: Annotated[str, typer.Option(metavar="MODEL", help=_MODEL)] = "hdsn",
+    out: Annotated[Path, typer.Option(metavar="FILE", help=_OUT)] = Path("flow.png"),
 ) -> None:
     """The directions of edges in a photograph, at layers 2, 4, 6, 8 and 10 of an H-DSN."""
     from hnets import plot, studies
@@ -98,10 +98,13 @@ def equivariance(
         str | None, typer.Option(metavar="MODEL", help="A second one, drawn beside it.")
     ] = None,
     in_streams: Annotated[
-        str | None, typer.Option(help="Layout of the input, such as 3x0r; else as the model says.")
+        str | None,
+        typer.Option(
+            metavar="STREAMS", help="Layout of the input, such as 3x0r; else as the model says."
+        ),
     ] = None,
     size: Annotated[int, whole(16, 256, "Side of the test image in pixels.")] = 64,
-    out: Annotated[Path, typer.Option(help=_OUT)] = Path("equivariance.png"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help=_OUT)] = Path("equivariance.png"),
 ) -> None:
     """How far every layer is from rotating with its input, and where that comes from."""
     from hnets import plot
@@ -118,9 +121,12 @@ def equivariance(
 @inspect.command()
 def cost(
     model: Annotated[str, typer.Argument(help="Name of a model, such as hnet_mnist.")],
-    size: Annotated[str, typer.Option(help="HEIGHTxWIDTH of the input, in pixels.")] = "28x28",
+    size: Annotated[
+        str, typer.Option(metavar="HxW", help="Height and width of the input, in pixels.")
+    ] = "28x28",
     out: Annotated[
-        Path | None, typer.Option(help="Draw it and the cost rule too: .png, .svg or .pdf.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw it and the cost rule too: .png, .svg or .pdf."),
     ] = None,
 ) -> None:
     """Count the parameters and multiplications of a model, layer by layer."""
@@ -142,7 +148,9 @@ def cost(
 
 
 @inspect.command()
-def harmonics(out: Annotated[Path, typer.Option(help=_OUT)] = Path("harmonics.png")) -> None:
+def harmonics(
+    out: Annotated[Path, typer.Option(metavar="FILE", help=_OUT)] = Path("harmonics.png"),
+) -> None:
     """Draw the circular harmonics with a Gaussian envelope, as the paper does."""
     from hnets.plot import harmonics_figure
 

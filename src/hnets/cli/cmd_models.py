@@ -7,17 +7,18 @@ from typing import Annotated
 
 import typer
 
-from hnets.cli.command_line import app, make_folder
+from hnets.cli.command_line import app, check_page
 from hnets.files import replacing
 
 
 @app.command()
 def models(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Weights that ship; else all, in short.")
+        str | None, typer.Argument(help="Weights that ship; else all, in short.")
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Write all cards to a page, such as docs/models.md.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write all cards to a page, such as docs/models.md."),
     ] = None,
 ) -> None:
     """What trained networks are for: data, licence, scores, cost and limits."""
@@ -27,7 +28,7 @@ def models(
     from hnets.studies.model_cards import card_page, cards_page, models_numbers
 
     if page is not None:
-        make_folder(page.parent, "--page")
+        check_page(page)
     console = Console(highlight=False)
     console.print(Markdown(card_page(name)) if name else models_numbers().rich())
     if page is not None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hnets.cli.cmd_train import Changes
-from hnets.cli.command_line import Device, group, make_folder, parser, whole
+from hnets.cli.command_line import Device, check_page, group, make_folder, parser, whole
 from hnets.errors import InputError
 from hnets.files import replacing
 
@@ -28,14 +28,20 @@ reproduce = group(
     "The paper's tables and figures, and what goes past them: as they ship, or trained again.",
 )
 
-Rows = Annotated[str, typer.Option(help="Recipes to show or train, with commas between; else all.")]
+Rows = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME,...", help="Recipes to show or train, with commas between; else all."
+    ),
+]
 Page = Annotated[
-    Path | None, typer.Option(help="Write the page of what ships too, such as docs/results.md.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the page of what ships too, such as docs/results.md."),
 ]
 Thresholds = Annotated[int, whole(1, 999, "How many the benchmark scores at.")]
 Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
 Seeds = Annotated[int, whole(1, 100, "Runs per recipe.", "N")]
-Out = Annotated[Path, typer.Option(help="Folder for what is written.")]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for what is written.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")]
 _OF_TRAINING = ("changes", "device", "resume", "seeds", "sizes", "thresholds")
 """Parameters of commands that only a training has a use for."""
@@ -106,8 +112,9 @@ def _error_table(name: str, text: str) -> None:
         data: Annotated[
             str,
             typer.Option(
+                metavar="NAME",
                 help="Digits to learn: rotmnist-r, or rotmnist-c, whose centres do not tell which "
-                "way was up."
+                "way was up.",
             ),
         ] = "rotmnist-r",
         page: Page = None,
@@ -213,7 +220,10 @@ def edges(
 def choices(
     context: typer.Context,
     page: Annotated[
-        Path | None, typer.Option(help="Put the tables into a page too, between marks for them.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Put the tables into a page too, between marks for them."
+        ),
     ] = None,
     train: Train = False,
     seeds: Seeds = 3,
@@ -250,8 +260,9 @@ def ablation(
     sizes: Annotated[
         str,
         typer.Option(
+            metavar="N,...",
             help="Numbers of training images, with commas between, for --train; else from 500 to "
-            "8,000, each twice the one before."
+            "8,000, each twice the one before.",
         ),
     ] = "",
     page: Page = None,
@@ -268,7 +279,7 @@ def ablation(
     from hnets.studies.retrain import shipped_result
 
     retraining = _Retraining(context, train, seeds, changes, out, resume, device)
-    _check_page(page)
+    _check_results_page(page)
     plot.check_matplotlib()
     parse = parser(10, 12000)
     try:
@@ -289,12 +300,14 @@ def ablation(
 
 @reproduce.command()
 def figures(
-    out: Annotated[Path, typer.Option(help="Folder for the figures and the page.")] = Path(
-        "figures-out"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the figures and the page.")
+    ] = Path("figures-out"),
     photo: Annotated[
         Path | None,
-        typer.Option(help="An image for those that need one; else one of scikit-image."),
+        typer.Option(
+            metavar="IMAGE", help="An image for those that need one; else one of scikit-image."
+        ),
     ] = None,
 ) -> None:
     """All figures from the weights that ship, and report.html, one page that holds them."""
@@ -317,7 +330,7 @@ def _show(
     retraining: _Retraining,
 ) -> tuple[dict[str, Any], Console]:
     """Print a table, and write the page of results if one is asked for; what is in the table."""
-    _check_page(page)
+    _check_results_page(page)
     names = [name.strip() for name in rows.split(",") if name.strip()]
     for name in names:
         if name not in table.recipes:
@@ -336,19 +349,14 @@ def _show(
     return results, console
 
 
-def _check_page(page: Path | None) -> None:
+def _check_results_page(page: Path | None) -> None:
     """See that a page and its figure can be written, before any work is done for them."""
     if page is None:
         return
     from hnets.plot import check_matplotlib
 
     check_matplotlib()
-    make_folder(page.parent, "--page")
-    if page.is_dir():
-        raise typer.BadParameter(
-            f"expected a file to write, got the folder {str(page)!r}; name one in it",
-            param_hint="--page",
-        )
+    check_page(page)
 
 
 def _write_results(page: Path | None, console: Console) -> None:

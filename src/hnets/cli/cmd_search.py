@@ -27,13 +27,17 @@ class Sampler(StrEnum):
 @app.command()
 def search(
     recipe: Annotated[
-        str, typer.Argument(help="A .toml file with a search.space, or the name of a recipe.")
+        str,
+        typer.Argument(help="A .toml file with a search.space, or the name of a recipe."),
     ],
     trials: Annotated[
         int | None, whole(1, 10**6, "Trials in all; the recipe's search.trials by default.", "N")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; runs/search-RECIPE by default.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder for the results; runs/search-RECIPE by default."
+        ),
     ] = None,
     storage: Annotated[
         str | None,
@@ -48,7 +52,10 @@ def search(
     ] = None,
     changes: Changes = None,
     sampler: Annotated[
-        Sampler, typer.Option(help="At random as in the paper, or learning from earlier trials.")
+        Sampler,
+        typer.Option(
+            metavar="random|tpe", help="At random as in the paper, or learning from earlier trials."
+        ),
     ] = Sampler.random,
     seeds: Annotated[int, whole(1, 1000, "Seeds of the final training.", "N")] = 5,
     seed: Annotated[int, whole(0, 10**9 - 1, "Seed of the sampler.", "S")] = 0,

@@ -21,9 +21,9 @@ EPOCH, READING = 4.5, 18.0
 
 @app.command()
 def quickstart(
-    out: Annotated[Path, typer.Option(help="Folder for the figure and its numbers.")] = Path(
-        "quickstart-out"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the figure and its numbers.")
+    ] = Path("quickstart-out"),
     epochs: Annotated[int, whole(1, 1000, "Training epochs.")] = 24,
     seed: Seed = 1,
 ) -> None:
@@ -92,9 +92,12 @@ def _time(epochs: int, device: torch.device) -> str:
 @app.command()
 def turn(
     image: Annotated[
-        Path | None, typer.Argument(help="An image; by default one that comes with scikit-image.")
+        Path | None,
+        typer.Argument(help="An image; by default one that comes with scikit-image."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("turn-out"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the figure.")] = Path(
+        "turn-out"
+    ),
     size: Annotated[int, whole(64, 1024, "Side of the input in pixels.")] = 320,
     seed: Seed = 1,
 ) -> None:
@@ -131,7 +134,10 @@ def turn(
 def demo(
     port: Annotated[int, whole(0, 65535, "Port; 0 takes a free one.", "N")] = 8765,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on; 0.0.0.0 lets other machines in."
+        ),
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option(help="Whether to open the page in a browser.")] = True,
 ) -> None:

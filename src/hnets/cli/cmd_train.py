@@ -24,12 +24,14 @@ Changes = Annotated[
 @app.command()
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(help="A .toml file, or the name of a recipe that ships.")
+        str | None,
+        typer.Argument(help="A .toml file, or the name of a recipe that ships."),
     ] = None,
     changes: Changes = None,
     seeds: Annotated[int, whole(1, 1000, "Runs, each with its own seed.", "N")] = 1,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for checkpoints, logs and the result.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder for checkpoints, logs and the result."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the last checkpoint of the folder.")

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import hnets
 from hnets.errors import InputError, Unwritable
@@ -21,7 +22,42 @@ from hnets.errors import InputError, Unwritable
 if TYPE_CHECKING:
     from rich.console import Console
 
-app = typer.Typer(
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _PlainHelp:
+    """Help as older versions of typer write it: flags without a type, arguments in capitals."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+            elif param.param_type_name == "argument" and hasattr(param, "display_type_rich"):
+                param.display_type_rich = lambda ctx: None
+                param.metavar = param.metavar or param.name.upper()
+        return params
+
+
+class PlainCommand(_PlainHelp, TyperCommand):
+    """A command with such help."""
+
+
+class _PlainGroup(_PlainHelp, TyperGroup):
+    """A command of commands with such help."""
+
+
+class _App(typer.Typer):
+    """An app of such commands."""
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **options: Any
+    ) -> Callable[[Function], Function]:
+        return super().command(name, cls=cls or PlainCommand, **options)
+
+
+app = _App(
+    cls=_PlainGroup,
     help="Harmonic Networks: convolutions that rotate when their input rotates.",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -64,10 +100,11 @@ def run() -> NoReturn:
 
 
 def _usage(error: Any) -> str:
-    message: str = error.format_message().rstrip(".")
+    message: str = error.format_message().rstrip(".").replace(": Value error, ", ": ")
     if type(error) is typer.BadParameter:  # ours: it already says what to do
         return message
-    return f"{message}; see {error.ctx.command_path if error.ctx else 'hnets'} --help"
+    end = " See" if message.endswith("?") else "; see"
+    return f"{message}{end} {error.ctx.command_path if error.ctx else 'hnets'} --help"
 
 
 def complain(message: str) -> None:
@@ -113,7 +150,7 @@ def sides(text: str) -> tuple[int, int]:
 
 def group(name: str, description: str) -> typer.Typer:
     """A command of commands, which alone shows its help."""
-    commands = typer.Typer(help=description)
+    commands = _App(cls=_PlainGroup, help=description)
     commands.callback(invoke_without_command=True)(_help)
     app.add_typer(commands, name=name)
     return commands
@@ -165,6 +202,16 @@ def _no_folder(folder: Path, reason: str, option: str) -> typer.BadParameter:
         f"expected a folder to write to, got {str(folder)!r} ({reason}); name another",
         param_hint=option,
     )
+
+
+def check_page(page: Path) -> None:
+    """Check that a page can be written and make its folder, before any work is done for it."""
+    make_folder(page.parent, "--page")
+    if page.is_dir():
+        raise typer.BadParameter(
+            f"expected a file to write, got the folder {str(page)!r}; name one in it",
+            param_hint="--page",
+        )
 
 
 def figure_file(out: Path) -> None:

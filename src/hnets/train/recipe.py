@@ -424,7 +424,12 @@ def read_recipe(source: str | Path, changes: list[str] | None = None) -> Recipe:
         path = SHIPPED / f"{path}.toml"
     try:
         text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, IsADirectoryError):
+    except IsADirectoryError:
+        raise InputError(
+            f"expected a recipe, got the folder {source}; to train on the images in it, use "
+            f"pictures-small --set data.name={source}"
+        ) from None
+    except FileNotFoundError:
         near = suggest(str(source), shipped_recipes())
         raise InputError(f"there is no recipe or .toml file {source}{near}") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -59,7 +59,11 @@ def best_recipe(recipe: Recipe, best: FrozenTrial) -> Recipe:
 def check_search(recipe: Recipe) -> dict[str, Any]:
     """Optuna's distributions of ``[search.space]``, if the recipe takes all that they can give."""
     base, space = trial_recipe(recipe), {}
-    expect(bool(recipe.search.space), "[search.space]", f'"optimiser.rate" = {FORM}', {})
+    if not recipe.search.space:
+        raise InputError(
+            "the recipe has no values to search: add [search.space] to a .toml file of it, with "
+            f'lines such as "optimiser.rate" = {FORM}'
+        )
     expect(recipe.data.test in ("", "test"), "data.test", "test, or nothing", recipe.data.test)
     _check_schedule(base)
     for key, values in recipe.search.space.items():
