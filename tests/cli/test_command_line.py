@@ -131,6 +131,15 @@ def test_a_command_that_is_misspelled(hnets_command: Command) -> None:
     assert re.search("(; see|[?] See) hnets --help\n$", err)
 
 
+@pytest.mark.parametrize("option", ["--size", "--sze 80"])
+def test_errors_about_options_lead_to_the_help_of_the_command(
+    hnets_command: Command, option: str
+) -> None:
+    done = hnets_command("turn", *option.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith("; see hnets turn --help\n")
+
+
 def test_cost_of_the_papers_network(hnets_command: Command) -> None:
     done = hnets_command("inspect", "cost", "hnet_mnist")
     assert done.code == 0

@@ -42,6 +42,14 @@ class _PlainHelp:
 class PlainCommand(_PlainHelp, TyperCommand):
     """A command with such help."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; errors about them lead to the help of this command."""
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as error:  # without a context if the value of an option is missing
+            error.ctx = error.ctx or ctx
+            raise
+
 
 class _PlainGroup(_PlainHelp, TyperGroup):
     """A command of commands with such help."""
