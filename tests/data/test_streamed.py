@@ -60,6 +60,13 @@ def test_the_pixels_are_those_of_a_set_in_memory(folder: Path) -> None:
     assert torch.equal(batch(again, order), pixels), "they are read from the cache"
 
 
+def test_a_process_whose_share_is_empty_gets_empty_batches(folder: Path) -> None:
+    images = checked(folder, size=24)
+    assert list(images.batches([], 1)) == []
+    shares = (torch.tensor([], dtype=torch.long) for _ in range(2))  # of each step of an epoch
+    assert [tuple(each.shape) for each in images.batches(shares, 0)] == 2 * [(0, 1, 24, 24)]
+
+
 def test_the_digest_is_that_of_pixels_and_labels(folder: Path) -> None:
     first, other = checked(folder), checked(folder, size=29)
     assert first.digest == checked(folder).digest

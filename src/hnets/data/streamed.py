@@ -216,9 +216,11 @@ class Streamed(Examples):
         self, source: Files | _Checksums, orders: Iterable[list[int]], size: int
     ) -> Iterator[Tensor]:
         """What a source has at each list of rows, in their order; ``size`` is in bytes."""
+        if not orders:  # as of a process whose share of a small split is empty
+            return
         room = shutil.disk_usage("/dev/shm").free // 2 if os.path.isdir("/dev/shm") else 2**30
         workers = self.workers or default_workers()
-        ahead = max(1, min(AHEAD * workers, room // size))  # batches are handed on in shared memory
+        ahead = max(1, min(AHEAD * workers, room // max(1, size)))  # batches lie in shared memory
         workers = min(workers, ahead, len(orders) if isinstance(orders, list) else ahead)
         loader: torch_data.DataLoader[_Batch] = torch_data.DataLoader(
             source,

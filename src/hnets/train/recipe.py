@@ -101,8 +101,8 @@ class Data(Section):
     """``[k, n]``: train without the images of number k, k + n, k + 2n and so on, as in n-fold
     cross-validation; empty: with all of them."""
     size: int = 0
-    """Side to which images of a folder, of plankton or of MiraBest are resized; 0 is the default of
-    `hnets.data.load`."""
+    """Side to which images of a folder or of plankton are resized and those of MiraBest cut; 0 is the
+    default of `hnets.data.load`."""
     channels: int = 0
     """1 for grey and 3 for colour images of a folder; 0 is the default of `hnets.data.load`."""
     fold: Fold = 0
@@ -112,6 +112,13 @@ class Data(Section):
     more than a quarter of the memory. The weights do not depend on it."""
     workers: Workers = 0
     """Processes that decode such images; 0 is one less than there are cores, at most 16."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, split in (("val", self.val), ("test", self.test)):
+            apart = not set(split.split("+")) & set(self.train.split("+"))
+            wanted = f"a split that shares no image with data.train, {quoted(self.train)}, or none"
+            expect(apart, f"data.{name}", wanted, split)
 
 
 @dataclass(frozen=True)
