@@ -108,7 +108,7 @@ def edges(
     ] = False,
     skip_existing: Annotated[
         bool,
-        typer.Option("--skip-existing", help="Leave out images whose files are there already."),
+        typer.Option("--skip-existing", help="Skip images whose output files exist."),
     ] = False,
     device: Device = None,
     ray: Annotated[
@@ -134,14 +134,14 @@ def edges(
     hnets edges photo.jpg                    edges-out/photo.edges.png
     hnets edges photos "more/*.png" -o maps  a folder with its subfolders, and a
                                              pattern
-    hnets edges photos --skip-existing       the rest of a job that was stopped
+    hnets edges photos --skip-existing       resume an interrupted job
     hnets edges photo.jpg --orientation      and coloured by direction
-    hnets edges photo.jpg --model base       slower and better
-    hnets edges photo.jpg --scale 0.5,1,1.5  the mean of three sizes: likewise
+    hnets edges photo.jpg --model base       slower, more accurate
+    hnets edges photo.jpg --scale 0.5,1,1.5  average over three scales: likewise
     hnets edges - < photo.jpg > edges.png    in a pipe; with --thin, --overlay,
                                              --orientation or --npz, that instead
     hnets edges s3://bucket/photos -o s3://bucket/maps --ray HOST:PORT
-                                             by a cluster
+                                             on a Ray cluster
     """
     from hnets.predict.batch import (
         KINDS,

@@ -54,7 +54,7 @@ def export(
     (batch, channels, height, width) in float32 from 0 to 1, in red, green and
     blue for edges. Before it gets its name it is run, an ONNX file by onnxruntime
     if that is installed, and compared with torch. Edge detectors take about a
-    minute: torch reasons about sizes that are free.
+    minute: torch.export has to reason about dynamic sizes.
     """
     if file.suffix.lower() not in SUFFIXES or file.is_dir():
         raise typer.BadParameter(

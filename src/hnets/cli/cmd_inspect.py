@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hnets.studies.numbers import Numbers
 
-inspect = group("inspect", "Look inside a network: figures from the weights that ship, or yours.")
+inspect = group("inspect", "Look inside a network: figures from pretrained weights, or yours.")
 
 _OUT = "Figure to write: .png, .svg or .pdf."
 _MODEL = "A model, a file or folder of weights, or your module as file.py:attribute."
@@ -50,7 +50,7 @@ def filters(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help=_OUT)] = Path("filters.png"),
 ) -> None:
-    """First-layer filters, the phases of every layer, and how many filters are wasted."""
+    """First-layer filters, the phases of every layer, and how many filters are unused."""
     from hnets import plot, studies
 
     _ready(out)

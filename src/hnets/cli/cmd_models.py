@@ -14,7 +14,7 @@ from hnets.files import replacing
 @app.command()
 def models(
     name: Annotated[
-        str | None, typer.Argument(help="Weights that ship; else all, in short.")
+        str | None, typer.Argument(help="Pretrained weights; by default, a summary of all.")
     ] = None,
     page: Annotated[
         Path | None,

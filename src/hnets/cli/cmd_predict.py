@@ -55,24 +55,23 @@ def predict(
         bool,
         typer.Option(
             "--skip-existing",
-            help="Leave out images that have a row in the .csv file, or their masks, already.",
+            help="Skip images that have a row in the .csv file, or whose masks exist.",
         ),
     ] = False,
     device: Device = None,
 ) -> None:  # fmt: skip
     """Use a network that hnets train trained on a folder of images.
 
-    One that learned classes says which class each image is of. One that learned
-    masks writes NAME.mask.png for each image: of its size, white where pixels
-    are marked.
+    A classifier prints the class of each image. A segmentation network writes
+    NAME.mask.png for each image: of its size, white where pixels are foreground.
 
     \b
     hnets predict runs/pictures-small new.jpg            a table
     hnets predict runs/pictures-small photos -o new.csv  and all probabilities
     hnets predict runs/pictures-segment photos -o masks  a mask for each image
     hnets predict runs/pictures-small photos -o new.csv --skip-existing
-                                                         the rest of a job that
-                                                         was stopped
+                                                         resume an interrupted
+                                                         job
     """
     from hnets.predict.batch import find_images
 

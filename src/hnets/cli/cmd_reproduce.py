@@ -1,4 +1,4 @@
-"""``hnets reproduce``: the paper's tables and figures, and what goes past them."""
+"""``hnets reproduce``: the paper's tables and figures, and results beyond it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 reproduce = group(
     "reproduce",
-    "The paper's tables and figures, and what goes past them: as they ship, or trained again.",
+    "The paper's tables and figures, and results beyond it: stored, or trained again.",
 )
 
 Rows = Annotated[
@@ -39,7 +39,7 @@ Page = Annotated[
     typer.Option(metavar="FILE", help="Write the page of what ships too, such as docs/results.md."),
 ]
 Thresholds = Annotated[int, whole(1, 999, "How many the benchmark scores at.")]
-Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing what ships.")]
+Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing the stored results.")]
 Seeds = Annotated[int, whole(1, 100, "Runs per recipe.", "N")]
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for what is written.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")]
@@ -49,7 +49,7 @@ _OF_TRAINING = ("changes", "device", "resume", "seeds", "sizes", "thresholds")
 
 @dataclass(frozen=True)
 class _Retraining:
-    """Whether and how to train again what ships: the options that six commands share."""
+    """Whether and how to train again instead of showing stored results: the options that six commands share."""
 
     context: typer.Context
     train: bool
@@ -76,7 +76,7 @@ class _Retraining:
         retrain: Callable[..., dict[str, Any]],
         read: Callable[[str, list[str]], Recipe] | None = None,
     ) -> tuple[dict[str, Any], Console]:
-        """What ships, or what is trained again, of the recipes; and where to print it."""
+        """The stored results of the recipes, or those of training again; and where to print it."""
         from hnets.train import joined, read_recipe
 
         if not self.train:
@@ -148,7 +148,7 @@ _error_table(
 )
 _error_table(
     "beyond",
-    """Past the paper: networks whose nonlinearities mix orders, beside the best published.
+    """Beyond the paper: networks whose nonlinearities mix orders, beside the best published.
 
     With --train every row is trained again: minutes per seed on a GPU. On a
     CPU take the smallest, --rows rotmnist-r-fourier-tiny, and fewer epochs.
@@ -196,7 +196,7 @@ def edges(
     resume: Resume = False,
     device: Device = None,
 ) -> None:
-    """Edges past the paper: detectors trained from scratch, beside the best published.
+    """Edges beyond the paper: detectors trained from scratch, beside the best published.
 
     Prints the table and draws the scores against what each detector costs.
     With --train every row is trained again, minutes per seed on a GPU, and
@@ -310,7 +310,7 @@ def figures(
         ),
     ] = None,
 ) -> None:
-    """All figures from the weights that ship, and report.html, one page that holds them."""
+    """All figures from pretrained weights, and report.html, a page with all of them."""
     from hnets.plot import check_matplotlib
     from hnets.plot.figures_page import write_figures
     from hnets.studies import find_image

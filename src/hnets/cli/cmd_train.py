@@ -25,7 +25,7 @@ Changes = Annotated[
 def train(
     recipe: Annotated[
         str | None,
-        typer.Argument(help="A .toml file, or the name of a recipe that ships."),
+        typer.Argument(help="A .toml file, or the name of a built-in recipe."),
     ] = None,
     changes: Changes = None,
     seeds: Annotated[int, whole(1, 1000, "Runs, each with its own seed.", "N")] = 1,
@@ -34,7 +34,7 @@ def train(
         typer.Option(metavar="FOLDER", help="Folder for checkpoints, logs and the result."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint of the folder.")
+        bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")
     ] = False,
     source: Annotated[
         str | None,
@@ -46,7 +46,7 @@ def train(
     ] = None,
     device: Device = None,
 ) -> None:
-    """Train a network by a recipe; `hnets train` alone lists the recipes that ship.
+    """Train a network by a recipe; `hnets train` alone lists the built-in recipes.
 
     Writes to runs/RECIPE, or the folder of --out: for each seed a checkpoint,
     log.csv, TensorBoard events and the weights; and result.json for all of
