@@ -39,7 +39,9 @@ Page = Annotated[
     typer.Option(metavar="FILE", help="Write the page of what ships too, such as docs/results.md."),
 ]
 Thresholds = Annotated[int, whole(1, 999, "How many the benchmark scores at.")]
-Train = Annotated[bool, typer.Option("--train", help="Train again instead of showing the stored results.")]
+Train = Annotated[
+    bool, typer.Option("--train", help="Train again instead of showing stored results.")
+]
 Seeds = Annotated[int, whole(1, 100, "Runs per recipe.", "N")]
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for what is written.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")]
@@ -49,7 +51,7 @@ _OF_TRAINING = ("changes", "device", "resume", "seeds", "sizes", "thresholds")
 
 @dataclass(frozen=True)
 class _Retraining:
-    """Whether and how to train again instead of showing stored results: the options that six commands share."""
+    """Whether and how to train again: the options that six commands share."""
 
     context: typer.Context
     train: bool

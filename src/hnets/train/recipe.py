@@ -101,8 +101,8 @@ class Data(Section):
     """``[k, n]``: train without the images of number k, k + n, k + 2n and so on, as in n-fold
     cross-validation; empty: with all of them."""
     size: int = 0
-    """Side to which images of a folder or of plankton are resized and those of MiraBest cut; 0 is the
-    default of `hnets.data.load`."""
+    """Side to which images of a folder or of plankton are resized, and those of MiraBest cropped; 0
+    is the default of `hnets.data.load`."""
     channels: int = 0
     """1 for grey and 3 for colour images of a folder; 0 is the default of `hnets.data.load`."""
     fold: Fold = 0
