@@ -71,7 +71,7 @@ def test_changes_are_applied_in_order_and_typed(tmp_path: Path) -> None:
         (SMALLEST + "[augment]\ngamma = 0.5\nkeep_centre = true", "gamma: expected 0 beside keep"),
         (SMALLEST + "[optimiser]\neps = -1.0", "optimiser.eps: expected a number above 0"),
         (SMALLEST + 'train = "train+val"', "val: expected a split that shares no image with data."),
-        (SMALLEST + 'test = "train"', "data.test: expected a split that shares no image .* 'train'"),
+        (SMALLEST + 'test = "train"', "test: expected a split that shares no image .* 'train'"),
         (SMALLEST + "workers = 1000", "workers: expected a whole number from 0 to 256, got"),
         (SMALLEST + "[training]\nseed = 4294967296", "seed: expected a whole number below"),
         (SMALLEST + "[training]\nema = 1.0", "ema: expected a number from 0 to below 1, got 1.0"),
