@@ -92,14 +92,17 @@ NewPart = Callable[..., Part]
 
 HEAD = """# What it survives
 
-`tests/abuse` attacks the commands, the files and the page as a hostile user, a full disk or a
-failing machine would. An attack succeeds if it causes a traceback, a line of another library on
-stderr, a process that hangs, a file that is half-written, weights that differ in a bit, an exit
-code other than the documented one, or an honest client of the page that waits for more than two
-seconds.
+`tests/abuse` runs fault-injection and fuzzing tests against the commands, the file formats and the
+demo page: hostile input, full disks, killed processes. An attack succeeds if it causes a traceback,
+output of another library on stderr, a hang, a partially written file, weights that differ in any
+bit, an exit code other than the documented one, or a delay of more than two seconds for a
+well-behaved client of the page.
 
-Every run of the tests includes a fixed part of it, less than a minute of CPU time. A longer attack
-draws other random numbers and writes this table:
+The exit code is 2 for bad input, 1 for a disk that is full or fails, and 130 for Ctrl-C. If some
+files of a batch are bad, the others are processed.
+
+The test suite always runs a fixed part of the attacks, less than a minute of CPU time. A longer run
+draws new random numbers and updates the table:
 
 ```sh
 pytest tests/abuse --minutes 240 --seed 2 --write-page
@@ -110,29 +113,29 @@ TABLE = """| attack | how often | what happened | succeeded | seed | minutes |
 |---|---|---|---|---|---|
 """
 TAIL = """
-"1,234 of 100,000" is a number reached and the number aimed at; `--minutes` decides how many. An
-attack that succeeds is named with its seed and number, and `pytest tests/abuse -k TEST --seed S
+"1,234 of 100,000" is the number reached and the target; `--minutes` sets how many are run. A
+successful attack is reported with its seed and number, and `pytest tests/abuse -k TEST --seed S
 --case N` repeats it.
 
-- **Damaged image files** are whole ones in every mode of PNG, JPEG, TIFF, WebP, GIF, BMP and some
-  formats that are not read, with flipped bits, cut short, spliced, with bytes repeated, removed or
-  overwritten, with sizes that they do not have, and under another name. They go to the reader, to
-  `hnets edges` in batches, and to the page.
-- **Damaged recipes** have keys changed, removed, renamed and added: other types, huge numbers, NaN,
-  deep nesting, odd text.
-- **Damaged checkpoints and weights** have bits flipped in the length of the header, the header,
-  the metadata and the values, or a header that is whole and says something else.
-- **Random layer arguments** are mostly right. A layer must refuse them with an error of hnets or be
-  exactly equivariant: in float64, an input rotated by 90 degrees gives the rotated output to 1e-9,
-  and the frozen layer gives the same.
-- **`kill -9`** comes at random moments of a training of `hnet_mnist` with a checkpoint at every
-  epoch, up to six times before it may finish. Weights, optimiser state, log and result are then
-  compared bit by bit with those of an undisturbed training.
-- **A full disk** is one where a random write fails, and perhaps all later ones: a file cannot be
-  opened or a folder made, or files stop growing after some bytes. The training is then resumed with
-  room, and compared in the same way.
-- **Clients that trickle** send a byte or a few at a time of requests that never end, and connect
-  again when they are cut off, while an honest client asks for the page and uploads an image.
+- **Damaged image files** are derived from valid files in every mode of PNG, JPEG, TIFF, WebP, GIF
+  and BMP, and some unsupported formats: with flipped bits, truncated, spliced, with bytes repeated,
+  removed or overwritten, with false dimensions, or with the wrong extension. They are passed to the
+  reader, to `hnets edges` in batches, and to the page.
+- **Damaged recipes** have keys changed, removed, renamed and added: wrong types, huge numbers, NaN,
+  deep nesting, unusual text.
+- **Damaged checkpoints and weights** have bits flipped in the header length, the header, the
+  metadata and the values, or a well-formed header with wrong contents.
+- **Random layer arguments** are mostly valid. A layer must reject them with an hnets error or be
+  exactly equivariant: in float64, an input rotated by 90 degrees gives the rotated output to within
+  1e-9, and the frozen layer gives the same.
+- **`kill -9`** is sent at random times during a training run of `hnet_mnist` with a checkpoint at
+  every epoch, up to six times before the run may finish. Weights, optimiser state, log and result
+  are then compared bit by bit with those of an uninterrupted run.
+- **A full disk** is simulated by a random write that fails, possibly with all later ones: a file
+  cannot be opened, a folder cannot be created, or files stop growing after some bytes. The training
+  run is then resumed with free space and compared in the same way.
+- **Clients that trickle** send endless requests a byte or a few at a time and reconnect when
+  disconnected, while a well-behaved client requests the page and uploads an image.
 """
 
 
