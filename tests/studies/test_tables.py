@@ -244,7 +244,7 @@ def test_a_table_that_was_trained_otherwise_says_so(hnets_command: Command, fold
         ("ablation --sizes 100", "--sizes: expected together with --train"),
         ("table1 --page .", "--page: expected a file to write, got the folder"),
         ("table1 --train --set training.epoch=3", "did you mean 'training.epochs'"),
-        ("table1 --train --set data.test=val", 'expected data.test = "test", got .val.'),
+        ("table1 --train --set data.test=", "expected data.test = \"test\", got ''"),
         ("beyond --set training.epochs=3", "--set: expected together with --train"),
         ("choices --resume", "--resume: expected together with --train"),
         ("table1 --seeds 5", "--seeds: expected together with --train"),
