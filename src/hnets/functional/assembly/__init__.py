@@ -87,8 +87,8 @@ def hconv2d(
     ``segments`` are the groups, output channels and input channels of neighbouring channels that
     meet no others; rows of the kernel have weights on the inputs of a group of their own segment.
     """
-    if _in_bands(x, kernel, stride):
-        size = dilation[0] * (kernel.shape[2] - 1) + 1
+    size = dilation[0] * (kernel.shape[2] - 1) + 1
+    if _in_bands(x, kernel, stride, padding[0], size):
 
         def convolve(band: Tensor, padding: tuple[int, int]) -> Tensor:
             return _response(band, kernel, stride, padding, dilation, segments)
@@ -97,11 +97,12 @@ def hconv2d(
     return _response(x, kernel, stride, padding, dilation, segments)
 
 
-def _in_bands(x: Tensor, kernel: Tensor, stride: tuple[int, int]) -> bool:
+def _in_bands(x: Tensor, kernel: Tensor, stride: tuple[int, int], padding: int, size: int) -> bool:
     """Whether a map is taken in bands: a large one on CPU, without gradients."""
     if x.device.type != "cpu" or torch.is_grad_enabled() or stride != (1, 1) or needs_reference(x):
         return False
-    return cpu.is_large(x, kernel)
+    # With more padding there would be bands of padding alone; a smaller map is torch's error.
+    return padding < size <= x.shape[2] + 2 * padding and cpu.is_large(x, kernel)
 
 
 def _response(
