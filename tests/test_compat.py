@@ -414,6 +414,14 @@ def test_loading_keeps_computed_buffers_that_fit() -> None:
     assert all(value is before[name] for name, value in net.named_buffers())
 
 
+def test_a_move_to_where_a_network_is_keeps_computed_buffers() -> None:
+    """As above; torch keeps parameters then."""
+    net = nn.Sequential(example(), hnn.FourierAct(CIRCLE), hnn.HBlurPool2d())
+    before = dict(net.named_buffers())
+    net.to("cpu").float()
+    assert all(value is before[name] for name, value in net.named_buffers())
+
+
 def test_blur_is_where_loaded_parameters_are() -> None:
     with torch.device("meta"):
         empty = hnn.HBlurPool2d(2)

@@ -67,8 +67,11 @@ class ComputedBuffers(nn.Module, ABC):
             self.register_buffer(name, buffer, persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        before = list(self.buffers(recurse=False))
         super()._apply(fn, recurse)
-        self._compute(next(chain(self.parameters(), self.buffers())))
+        # A move to where they are changes nothing, and a CUDA graph may have captured them.
+        if any(a is not b for a, b in zip(before, self.buffers(recurse=False), strict=True)):
+            self._compute(next(chain(self.parameters(), self.buffers())))
         return self
 
 
