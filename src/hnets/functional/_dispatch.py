@@ -24,9 +24,6 @@ INTERPRETED = False
 _PLAIN = (Tensor, nn.Parameter)
 Layout = TypeVarTuple("Layout")
 
-tracing = torch.compiler.is_compiling
-"""Whether operations are recorded for a compiled or exported graph."""
-
 
 class Backend(Protocol[*Layout]):
     """A ReLU with a scale and a shift per field, and its batch norm, on one kind of device.
@@ -67,10 +64,18 @@ class Backend(Protocol[*Layout]):
         """∂x of batch norm; ``extra`` is its c₁ and c₂ per field."""
 
 
+def tracing() -> bool:
+    """Whether operations are recorded for a compiled or exported graph."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+
+
 def exporting() -> bool:
-    """Whether operations are recorded for an exported graph, which has none of our own."""
+    """Whether operations are recorded for an exported graph, which has none of our own.
+
+    By ``torch.export`` or by ``torch.jit.trace``, as TensorBoard's ``add_graph`` does.
+    """
     # The function is_exporting is always true where torch 2.11 compiles.
-    return torch.compiler._is_exporting_flag
+    return torch.compiler._is_exporting_flag or torch.jit.is_tracing()
 
 
 def transformed() -> bool:
