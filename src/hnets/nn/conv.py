@@ -149,6 +149,7 @@ class HConv2d(nn.Module):
         )
         mirror = spec.mirror and spec.conjugate and not spec.share  # what mirror=True alone gives
         for name, value, default in (
+            ("sigma", spec.sigma, 0.6),
             ("dilation", self.dilation, (1, 1)),
             ("padding_mode", self.padding_mode, "zeros"),
             ("mirror", mirror, False),
