@@ -86,6 +86,21 @@ def test_compiled_code_computes_the_same_at_any_size(
             torch.testing.assert_close(compiled(x), net(x))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # of checks of the input's shape
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("act", [hnn.HBatchNorm2d(CIRCLE), hnn.FourierAct(CIRCLE, norm=True)])
+def test_a_jit_trace_computes_the_same_at_any_size(act: nn.Module, enabled: bool) -> None:
+    """TensorBoard's ``add_graph`` and other exporters still trace so."""
+    layers = (hnn.HConv2d("1x0r", CIRCLE, 3), act, hnn.HAvgPool2d(2))
+    net = nn.Sequential(*layers, hnn.Magnitude(CIRCLE)).eval()
+    x = torch.randn(3, 1, 12, 9)
+    with torch.set_grad_enabled(enabled):
+        for each in (net, hnets.freeze(net)):
+            traced = torch.jit.trace(each, torch.randn(2, 1, 8, 8))
+            torch.testing.assert_close(traced(x), each(x))
+
+
 # Types and layouts --------------------------------------------------------------------------------
 
 
@@ -411,6 +426,14 @@ def test_loading_keeps_computed_buffers_that_fit() -> None:
     net = nn.Sequential(example(), hnn.FourierAct(CIRCLE), hnn.HBlurPool2d())
     before = dict(net.named_buffers())
     net.load_state_dict(net.state_dict())
+    assert all(value is before[name] for name, value in net.named_buffers())
+
+
+def test_a_move_to_where_a_network_is_keeps_computed_buffers() -> None:
+    """As above; torch keeps parameters then."""
+    net = nn.Sequential(example(), hnn.FourierAct(CIRCLE), hnn.HBlurPool2d())
+    before = dict(net.named_buffers())
+    net.to("cpu").float()
     assert all(value is before[name] for name, value in net.named_buffers())
 
 

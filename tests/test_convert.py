@@ -266,6 +266,14 @@ def test_a_layer_in_two_roles_becomes_two() -> None:
     assert (maps.shape[1], normed.shape[1]) == (4, 8)
 
 
+def test_maps_may_be_added_by_keywords() -> None:
+    def forward(net: Any, x: Tensor) -> Tensor:
+        maps = net.conv(x)
+        return net.last(torch.add(input=maps, other=maps.relu(), alpha=2).mean((2, 3)))
+
+    assert hnets.convert(Calls(forward))(torch.rand(2, 1, 16, 16)).shape == (2, 2)
+
+
 def test_a_batch_of_one_may_be_squeezed_away() -> None:
     plain = Calls(lambda net, x: net.last(net.conv(x).relu().mean((2, 3), keepdim=True).squeeze()))
     report = hnets.convert(plain).report

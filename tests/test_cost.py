@@ -118,6 +118,16 @@ def test_every_parameter_counts_once() -> None:
         assert sum(layer.kind == "HConv2d" for layer in report.layers) == 1
 
 
+def test_a_parametrised_layer_multiplies_as_before() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.Conv2d(8, 8, 3))
+    before = cost(net, (3, 10, 10)).multiplications
+    for layer in net:
+        nn.utils.parametrizations.weight_norm(layer)
+    report = cost(net, (3, 10, 10))
+    assert report.multiplications == before
+    assert report.parameters == sum(p.numel() for p in net.parameters())
+
+
 def test_a_layer_that_runs_twice_multiplies_twice() -> None:
     conv = hnn.HConv2d("2x0 + 2x1", "2x0 + 2x1", 3, padding="same")
     once, twice = cost(nn.Sequential(conv), (8, 6, 6)), cost(nn.Sequential(conv, conv), (8, 6, 6))

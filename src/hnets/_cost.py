@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WHOLE = (HConv2d, FrozenHConv2d)
+_MULTIPLY = (
+    *(*_WHOLE, P4Conv2d, nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+)
 
 
 @dataclass(frozen=True)
@@ -160,9 +164,10 @@ def matching_width(cnn_width: int, orders: int) -> int:
 
 
 def _counted(module: nn.Module) -> dict[str, nn.Module]:
-    """The parts that hold values of their own, a harmonic convolution being one with its filters.
+    """The parts that multiply or hold values, a harmonic convolution being one with its filters.
 
     A part that occurs twice is one entry: its parameters are shared, its multiplications are not.
+    The values of a parametrised layer, as by ``weight_norm``, are those of a part inside it.
     """
     parts: dict[str, nn.Module] = {}
     inside: set[nn.Module] = set()
@@ -170,7 +175,7 @@ def _counted(module: nn.Module) -> dict[str, nn.Module]:
         if isinstance(part, _WHOLE):
             inside.update(set(part.modules()) - {part})
         if part not in inside and (
-            isinstance(part, _WHOLE) or next(part.parameters(recurse=False), None) is not None
+            isinstance(part, _MULTIPLY) or next(part.parameters(recurse=False), None) is not None
         ):
             parts[name] = part
     return parts

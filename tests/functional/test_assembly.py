@@ -16,6 +16,7 @@ from hnets.nn import HConv2d
         (5, {"padding": 2}),
         (5, {"padding": (0, 1)}),
         (4, {"padding": (3, 4)}),
+        (3, {"padding": 5}),  # so that rows of the output are of padding alone
         (3, {"padding": 3, "dilation": (3, 2)}),
         (1, {"share": False, "mirror": True}),  # joins equal orders only
         (3, {"padding": 1, "groups": 3}),
@@ -34,6 +35,12 @@ def test_bands_of_a_large_map_are_the_whole(
             monkeypatch.setattr(cpu, "_SHARE", share)
             torch.testing.assert_close(layer(x), whole)
             assert layer(x).stride() == whole.stride()
+
+
+def test_a_map_smaller_than_the_kernel_is_torchs_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "_SHARE", 1)
+    with torch.no_grad(), pytest.raises(RuntimeError, match="Kernel size can't be greater"):
+        F.hconv2d(torch.randn(1, 3, 3, 9), torch.randn(4, 3, 5, 5))
 
 
 def test_gradients_take_no_bands(monkeypatch: pytest.MonkeyPatch) -> None:

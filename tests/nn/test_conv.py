@@ -811,6 +811,9 @@ def test_prints_its_arguments() -> None:
     assert "padding=(0, 0), rings='exact', dilation=(2, 2), phase='ring', share=False" in repr(
         other
     )
+    assert "rings='gaussian', sigma=0.8" in repr(
+        hnn.HConv2d("3x0r", BOTH, 5, rings="gaussian", sigma=0.8)
+    )
     mirrored = repr(hnn.HConv2d("3x0r", BOTH, 5, mirror=True))
     assert "rings='exact', mirror=True\n" in mirrored
 

@@ -385,8 +385,8 @@ class Walk:
         return self._replace(node, _Plain(x.streams.fields), read_out, *then)
 
     def _add(self, node: fx.Node) -> _Map:
-        states = [self._state[each] if isinstance(each, fx.Node) else None for each in node.args]
-        first, second = [*states, None][:2]
+        values = (calls.argument(node, 0, "input", None), calls.argument(node, 1, "other", None))
+        first, second = (self._state[v] if isinstance(v, fx.Node) else None for v in values)
         if not isinstance(first, _Map) or not isinstance(second, _Map):
             raise self._error(node, "a map is added to a map, and to nothing else")
         if first.streams != second.streams:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.jit import is_tracing  # type: ignore[attr-defined]
 
 from hnets.functional import _batch_norm
 
@@ -23,9 +24,6 @@ INTERPRETED = False
 """Whether CPU tensors take the Triton forms too: tests set it where Triton's interpreter runs."""
 _PLAIN = (Tensor, nn.Parameter)
 Layout = TypeVarTuple("Layout")
-
-tracing = torch.compiler.is_compiling
-"""Whether operations are recorded for a compiled or exported graph."""
 
 
 class Backend(Protocol[*Layout]):
@@ -67,10 +65,18 @@ class Backend(Protocol[*Layout]):
         """∂x of batch norm; ``extra`` is its c₁ and c₂ per field."""
 
 
+def tracing() -> bool:
+    """Whether operations are recorded for a compiled or exported graph."""
+    return torch.compiler.is_compiling() or is_tracing()
+
+
 def exporting() -> bool:
-    """Whether operations are recorded for an exported graph, which has none of our own."""
+    """Whether operations are recorded for an exported graph, which has none of our own.
+
+    By ``torch.export`` or by ``torch.jit.trace``, as TensorBoard's ``add_graph`` does.
+    """
     # The function is_exporting is always true where torch 2.11 compiles.
-    return torch.compiler._is_exporting_flag
+    return torch.compiler._is_exporting_flag or is_tracing()
 
 
 def transformed() -> bool:
@@ -118,7 +124,7 @@ def backend(operation: str, x: Tensor) -> Any:
 
 
 def batch_norm_backend(x: Tensor, group: ProcessGroup | None) -> Any:
-    """The module with ``fold`` and ``unfold``; in Triton only for the sums of one process."""
+    """The module with ``fold`` and its gradient; in Triton only for the sums of one process."""
     if group is not None or not has_triton(x):
         return _batch_norm
     from hnets.functional import _launch

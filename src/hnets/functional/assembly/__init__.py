@@ -84,11 +84,11 @@ def hconv2d(
 ) -> Tensor:
     """Cross-correlate with an assembled kernel.
 
-    ``segments`` are the groups, output channels and input channels of neighbouring channels that
-    meet no others; rows of the kernel have weights on the inputs of a group of their own segment.
+    ``segments`` are the blocks of a block-diagonal kernel, as `hnets.plan.Segment` has them; a row
+    of the kernel holds the weights on the inputs of one group of its own segment.
     """
-    if _in_bands(x, kernel, stride):
-        size = dilation[0] * (kernel.shape[2] - 1) + 1
+    size = dilation[0] * (kernel.shape[2] - 1) + 1
+    if _in_bands(x, kernel, stride, padding[0], size):
 
         def convolve(band: Tensor, padding: tuple[int, int]) -> Tensor:
             return _response(band, kernel, stride, padding, dilation, segments)
@@ -97,11 +97,12 @@ def hconv2d(
     return _response(x, kernel, stride, padding, dilation, segments)
 
 
-def _in_bands(x: Tensor, kernel: Tensor, stride: tuple[int, int]) -> bool:
+def _in_bands(x: Tensor, kernel: Tensor, stride: tuple[int, int], padding: int, size: int) -> bool:
     """Whether a map is taken in bands: a large one on CPU, without gradients."""
     if x.device.type != "cpu" or torch.is_grad_enabled() or stride != (1, 1) or needs_reference(x):
         return False
-    return cpu.is_large(x, kernel)
+    # With more padding there would be bands of padding alone; a smaller map is torch's error.
+    return padding < size <= x.shape[2] + 2 * padding and cpu.is_large(x, kernel)
 
 
 def _response(
