@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
-from torch.jit import is_tracing  # type: ignore[attr-defined]
 
 from hnets.functional import _batch_norm
 
@@ -67,7 +66,7 @@ class Backend(Protocol[*Layout]):
 
 def tracing() -> bool:
     """Whether operations are recorded for a compiled or exported graph."""
-    return torch.compiler.is_compiling() or is_tracing()
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 
 def exporting() -> bool:
@@ -76,7 +75,7 @@ def exporting() -> bool:
     By ``torch.export`` or by ``torch.jit.trace``, as TensorBoard's ``add_graph`` does.
     """
     # The function is_exporting is always true where torch 2.11 compiles.
-    return torch.compiler._is_exporting_flag or is_tracing()
+    return torch.compiler._is_exporting_flag or torch.jit.is_tracing()
 
 
 def transformed() -> bool:
@@ -124,7 +123,7 @@ def backend(operation: str, x: Tensor) -> Any:
 
 
 def batch_norm_backend(x: Tensor, group: ProcessGroup | None) -> Any:
-    """The module with ``fold`` and its gradient; in Triton only for the sums of one process."""
+    """The module with ``fold`` and ``unfold``; in Triton only for the sums of one process."""
     if group is not None or not has_triton(x):
         return _batch_norm
     from hnets.functional import _launch

@@ -78,8 +78,7 @@ class _BatchNorm(StreamModule, ABC):
 class HBatchNorm2d(_BatchNorm):
     """Batch norm on magnitudes with its ReLU: ``relu(BN(|z|)) · z/|z|``, the phase kept.
 
-    A magnitude has to stay non-negative, so the norm includes a ReLU: put no other nonlinearity
-    after it.
+    A magnitude has to stay non-negative, so the norm brings its ReLU: no nonlinearity follows it.
 
     Args:
         streams: layout of input and output.
