@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.jit import is_tracing  # type: ignore[attr-defined]
 
 from hnets.functional import _batch_norm
 
@@ -66,7 +67,7 @@ class Backend(Protocol[*Layout]):
 
 def tracing() -> bool:
     """Whether operations are recorded for a compiled or exported graph."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return torch.compiler.is_compiling() or is_tracing()
 
 
 def exporting() -> bool:
@@ -75,7 +76,7 @@ def exporting() -> bool:
     By ``torch.export`` or by ``torch.jit.trace``, as TensorBoard's ``add_graph`` does.
     """
     # The function is_exporting is always true where torch 2.11 compiles.
-    return torch.compiler._is_exporting_flag or torch.jit.is_tracing()
+    return torch.compiler._is_exporting_flag or is_tracing()
 
 
 def transformed() -> bool:

@@ -126,9 +126,15 @@ def _response(
     if groups > 1 and kernel.shape[2:] == (1, 1) and stride == (1, 1) and padding == (0, 0):
         return _product(x, kernel, groups)
     geometry = (stride, padding, dilation, groups)
-    if x.is_cpu and not tracing() and (padding[0] >= x.shape[2] or padding[1] >= x.shape[3]):
+    half = x.is_cpu and _in_half(x) and not tracing()
+    if half and (padding[0] >= x.shape[2] or padding[1] >= x.shape[3]):
         return _on_small_map(x, kernel, *geometry)
     return F.conv2d(x, kernel, None, *geometry)
+
+
+def _in_half(x: Tensor) -> bool:
+    """Whether a convolution on CPU works in 16 bits."""
+    return torch.is_autocast_enabled("cpu") or x.dtype.itemsize == 2
 
 
 def _on_small_map(x: Tensor, kernel: Tensor, *geometry: Any) -> Tensor:
