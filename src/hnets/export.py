@@ -70,7 +70,7 @@ def _is(module: nn.Module, kind: type[L]) -> TypeGuard[L]:
 
 
 class FrozenSequential(nn.Sequential):
-    """Parts one after the other, of which a nonlinearity writes over the convolution before it."""
+    """A Sequential whose nonlinearities write over the output of the convolution before them."""
 
     def forward(self, x: Tensor) -> Tensor:
         """What the last part makes of ``x``."""

@@ -111,7 +111,7 @@ class Block:
 
 
 class Segment(NamedTuple):
-    """Neighbouring channels that meet no others, in a number of groups of equal size."""
+    """Equal blocks on the diagonal of a kernel: ``groups`` of them, and their channels in total."""
 
     groups: int
     outputs: int
@@ -202,7 +202,10 @@ def _widths(streams: Streams) -> list[int]:
 
 
 def _cuts(pieces: tuple[tuple[Piece, ...], ...]) -> list[tuple[int, int]]:
-    """Pairs (a, b) where the first a output parts meet the first b input parts and no others."""
+    """Pairs (a, b) where the first a output parts depend on the first b input parts alone.
+
+    And no other output part depends on these: a corner between two blocks on the diagonal.
+    """
     links = np.block(
         [
             [p.assembly.reshape(-1, p.shape[0], p.shape[2]).any(axis=0) for p in row]

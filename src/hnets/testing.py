@@ -183,13 +183,13 @@ def assert_equivariant(
             f"; {what} is exact unless a layer breaks the symmetry, "
             "or a stride or pooling does not divide the size evenly"
         )
-    handed = [  # layers that could commute with reflections, and do not
+    not_mirrored = [  # layers that could commute with reflections, and do not
         name or "it"
         for name, part in module.named_modules()
         if getattr(part, "mirror", True) is False
     ]
-    if motion.mirrored and handed:
-        hint += f"; layers without mirror=True: {', '.join(handed)}"
+    if motion.mirrored and not_mirrored:
+        hint += f"; layers without mirror=True: {', '.join(not_mirrored)}"
     raise AssertionError(
         f"{type(module).__name__} is not equivariant: {motion} stream {stream} of "
         f"{report.streams} is off by {error:.3g} of its norm, allowed {bound:.3g}{hint}\n{report}"

@@ -83,7 +83,7 @@ def convert(
     own up, that carries all orders: 5×5 for a 3×3 with order 2, while 1×1 stays. Where one has a
     stride, mean pooling comes first, or it keeps the stride with a kernel of the same parity.
     Batch norms with the activations after them become `FourierAct`, pooling the mean that keeps
-    centres of equivariance. Before linear layers stand order 0 and the magnitudes of the others,
+    centres of equivariance. Linear layers receive order 0 and the magnitudes of the other orders,
     averaged over the image, also where the CNN flattened it. If the output is a map, its channels
     do not change under rotation either.
 

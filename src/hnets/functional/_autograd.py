@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from hnets.functional._batch_norm import expect_several, follow, over_processes
+from hnets.functional._batch_norm import expect_several, over_processes, update_running
 from hnets.functional._dispatch import backend, batch_norm_backend, has_triton, needs_reference
 
 
@@ -87,7 +87,7 @@ def batch_scaled_relu(
         constants = (kind, layout, eps, group, running, momentum)
         return _BatchScaledReLU.apply(x, weight, bias, *constants)
     y, mean, var, count = kind.batch_reference(x, weight, bias, *layout, eps, group)
-    follow(*running, mean, var, count, momentum)
+    update_running(*running, mean, var, count, momentum)
     return y
 
 
@@ -123,13 +123,13 @@ class _BatchScaledReLU(torch.autograd.Function):
             again, *_ = ctx.kind.batch_reference(x, weight, bias, *ctx.layout, ctx.eps, ctx.group)
             return *_differentiable((x, weight, bias), again, grads[0]), *[None] * 6
         form = backend(ctx.kind.operation, x)
-        unfold = batch_norm_backend(x, ctx.group).unfold
+        fold_backward = batch_norm_backend(x, ctx.group).fold_backward
         statistics = (ctx.count, scale, mean, var, ctx.eps)
         sums, intermediate = form.backward_sums(grads[0], x, scale, shift, *ctx.layout)
-        grad_weight, grad_bias, *extra = unfold(sums, *statistics)
+        grad_weight, grad_bias, *extra = fold_backward(sums, *statistics)
         if ctx.group is not None:  # x moves the statistics of all; parameters are everyone's own
             sums, _ = over_processes(sums, 0, ctx.group)
-            _, _, *extra = unfold(sums, *statistics)
+            _, _, *extra = fold_backward(sums, *statistics)
         grad_x = form.backward_batch(grads[0], x, scale, shift, extra, intermediate, *ctx.layout)
         return grad_x, grad_weight, grad_bias, *[None] * 6
 

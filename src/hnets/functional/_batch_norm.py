@@ -46,12 +46,12 @@ def fold(
     """
     mean, square = sums.sum(0) / count
     var = (square - mean * mean).clamp_min_(0)
-    follow(*running, mean, var, count, momentum)
+    update_running(*running, mean, var, count, momentum)
     folded = (mean, var, *fold_batch_norm(mean, var, weight, bias, eps))
     return tuple(value.to(weight.dtype) for value in folded)
 
 
-def unfold(
+def fold_backward(
     sums: Tensor, count: float | Tensor, scale: Tensor, mean: Tensor, var: Tensor, eps: float
 ) -> tuple[Tensor, ...]:
     """∂weight, ∂bias, c₁ and c₂ from the sums ∂scale and ∂shift, ``(pieces, 2, fields)``.
@@ -71,7 +71,7 @@ def unfold(
 
 
 @torch.no_grad()
-def follow(
+def update_running(
     running_mean: Tensor,
     running_var: Tensor,
     mean: Tensor,

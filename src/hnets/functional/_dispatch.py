@@ -124,7 +124,7 @@ def backend(operation: str, x: Tensor) -> Any:
 
 
 def batch_norm_backend(x: Tensor, group: ProcessGroup | None) -> Any:
-    """The module with ``fold`` and ``unfold``; in Triton only for the sums of one process."""
+    """The module with ``fold`` and its gradient; in Triton only for the sums of one process."""
     if group is not None or not has_triton(x):
         return _batch_norm
     from hnets.functional import _launch

@@ -145,14 +145,14 @@ def fold(
     return outputs
 
 
-def unfold(
+def fold_backward(
     sums: Tensor, count: float, scale: Tensor, mean: Tensor, var: Tensor, eps: float
 ) -> tuple[Tensor, ...]:
-    """`_batch_norm.unfold` for the sums of one process."""
+    """`_batch_norm.fold_backward` for the sums of one process."""
     blocks, _, fields = sums.shape
     outputs = tuple(torch.empty_like(scale) for _ in range(4))
     values = (blocks, fields, int(count), float(eps))
-    run(_unfold, (triton.cdiv(fields, 16),), (sums, scale, mean, var, *outputs), *values)
+    run(_fold_backward, (triton.cdiv(fields, 16),), (sums, scale, mean, var, *outputs), *values)
     return outputs
 
 
@@ -208,7 +208,7 @@ def _fold(
 
 
 @triton.jit(do_not_specialize=["blocks", "fields", "count"])
-def _unfold(
+def _fold_backward(
     sums, scale, mean, var, by_weight, by_bias, to_c1, to_c2, blocks, fields, count, eps
 ):  # fmt: skip
     f, first, second = _totals(sums, blocks, fields)

@@ -65,9 +65,10 @@ class HEdge(EdgeNetwork):
         mirror: whether mirrors are respected too; without it, a network of as many fields has
             nearly twice the parameters.
         drop_rate: in training, the probability that a field of a stage but the first is dropped.
-        scale: what logits are multiplied by, and
-        shift: what is then added, for the strength of a line to be the probability that someone
-            drew it. A loss that gives edges and all else the same weight in total teaches others.
+        scale: factor of the logits, which with ``shift`` makes the strength of an edge the
+            probability that someone drew it. A loss that gives edges and all other pixels the same
+            total weight overestimates that probability.
+        shift: added to the scaled logits.
     """
 
     def __init__(

@@ -41,9 +41,10 @@ class StreamModule(nn.Module):
 class ComputedBuffers(nn.Module, ABC):
     """A module with buffers that are computed, not learned: no state dict holds them.
 
-    They are computed again, in float64, when the module is moved or converted: so they have all
-    digits of the new type, and values after ``to_empty``. They follow parameters that
-    ``load_state_dict(assign=True)`` brings from another device.
+    They are computed again, in float64, when the module is moved or converted, so that they have
+    the full precision of the new type, and values after ``to_empty``. When
+    ``load_state_dict(assign=True)`` replaces the parameters by those of another device, they are
+    moved there.
     """
 
     @abstractmethod
@@ -59,7 +60,7 @@ class ComputedBuffers(nn.Module, ABC):
     ) -> None:
         """Compute them for the first time; the arguments are for modules without parameters."""
         self._compute(next(self.parameters(), torch.empty(0, device=device, dtype=dtype)))
-        self.register_load_state_dict_post_hook(_follow)
+        self.register_load_state_dict_post_hook(_move_computed)
 
     def _compute(self, like: Tensor) -> None:
         for name, value in self._computed():
@@ -90,10 +91,10 @@ class InputPrecisionBuffers(ComputedBuffers, ABC):
         return self._exact[name].to(x) if wider else buffer
 
 
-def _follow(module: ComputedBuffers, _: object) -> None:
-    """Bring the buffers to where a state dict loaded with ``assign=True`` brought the parameters.
+def _move_computed(module: ComputedBuffers, _: object) -> None:
+    """Give buffers the device and type of parameters that ``assign=True`` replaced.
 
-    Buffers that are there already stay the same tensors, which a CUDA graph may have captured.
+    Buffers that have them already stay the same tensors, which a CUDA graph may have captured.
     """
     buffer = next(module.buffers())
     like = next(module.parameters(), buffer)

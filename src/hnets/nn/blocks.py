@@ -96,7 +96,8 @@ class _Block(StreamModule, ABC):
         mix: Make = partial(HConv2d, kernel_size=1, **kinds, **like)
         options = {"rings": rings} | kinds | like | options
 
-        def conv(into: Streams, out: Streams, **fixed: Any) -> HConv2d:  # by the block
+        def conv(into: Streams, out: Streams, **fixed: Any) -> HConv2d:
+            # What the block fixes is not among the options: giving both is an error.
             return HConv2d(into, out, kernel_size, padding="same", **fixed, **options)
 
         self.skip = None
@@ -183,9 +184,9 @@ class LightBlock(_Block):
     ...  for net in (block, HConv2d("16x0r + 16x1", "16x0r + 16x1", 5, padding="same"))]
     [4368, 57600]
 
-    In the depthwise convolution orders meet and fields do not; in the 1×1 one fields meet and
-    orders do not. Arguments and ``act`` are those of `ResidualBlock`, without ``groups``: there are
-    as many as the streams have channels each, or where multiplicities differ, as divide them all.
+    The depthwise convolution mixes orders but not fields; the 1×1 one mixes fields but not orders.
+    Arguments and ``act`` are those of `ResidualBlock`, without ``groups``, which are the
+    multiplicity of the streams, or the greatest common divisor where multiplicities differ.
     """
 
     def _layers(self, conv: Make, mix: Make, like: dict[str, Any]) -> list[Any]:

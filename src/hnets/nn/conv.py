@@ -38,16 +38,16 @@ class HConv2d(nn.Module):
         kernel_size: pixels along a side, odd or even. An even kernel has its centre of equivariance
             between pixels.
         stride: keeps every ``stride``-th centre of equivariance; a number, or a pair for height and
-            width. They stay where a rotation by 90 degrees puts them only if
-            ``size + 2·padding − dilation·(kernel_size − 1) − 1`` is a multiple of it. A pair of
-            unequal numbers leaves an equivariance to rotations by 180 degrees.
+            width. Rotations by 90 degrees stay exact only if
+            ``size + 2·padding − dilation·(kernel_size − 1) − 1`` is a multiple of it. With two
+            unequal numbers the layer is equivariant to rotations by 180 degrees only.
         padding: pixels added on each side: a number, a pair, ``"same"`` or ``"valid"`` (none).
         dilation: distance between the pixels of the kernel: a number, or a pair. Unequal ones
-            stretch the filters, which leaves an equivariance to rotations by 180 degrees.
-        groups: groups of fields that do not meet: the j-th share of the fields of every input
-            stream is joined with the j-th share of every output stream. As many groups as fields
-            per stream are a depthwise convolution, in which orders still meet. Only with
-            ``combine="sum"``.
+            stretch the filters, which are then equivariant to rotations by 180 degrees only.
+        groups: number of groups, as in a grouped convolution: the fields of every stream are
+            divided into so many equal groups, and group j of the output depends on group j of the
+            input alone. With one field per group and stream the convolution is depthwise, but
+            still mixes orders. Only with ``combine="sum"``.
         bias: False; a constant would not rotate with the image in orders other than 0. The bias of
             a layer is in the `HBatchNorm2d` or `ModReLU` after it.
         padding_mode: ``"zeros"`` or ``"reflect"``.

@@ -22,10 +22,10 @@ class HarmonicFilters(ComputedBuffers):
     """Radial profiles and phase offsets of the filters ``R(r)·exp(i(mφ+β))`` of one layer.
 
     Its output is the kernel ``(out channels, in channels / groups, k, k)`` of the one plain
-    convolution that computes all paths, with the groups of fields of ``spec``. Where channels fall
-    into `segments` that do not meet, a row has the weights on the inputs of its own segment, then
-    zeros up to the width of the widest one. If converging responses are not summed, every input
-    stream is a segment, with its own copy of the outputs.
+    convolution that computes all paths, with the groups of fields of ``spec``. Where the kernel is
+    block-diagonal, as a 1×1 kernel is, its blocks are `segments`: a row holds the weights on the
+    inputs of its own segment, then zeros up to the width of the widest one. If converging responses
+    are not summed, every input stream is a segment, with its own copy of the outputs.
     """
 
     radial: nn.ParameterDict
@@ -46,7 +46,7 @@ class HarmonicFilters(ComputedBuffers):
         self.in_streams, self.out_streams = in_streams, out_streams
         self.spec, self.combine = spec, combine
         self.segments, rows = self._split()
-        """Channels of input and output that meet each other alone; for groups=1."""
+        """Blocks of channels that depend on no others; for groups=1."""
         # The plan as plain values, for graphs: number and shape of every piece, row by row.
         self._rows = [[piece[:2] for piece in row] for row in rows]
 

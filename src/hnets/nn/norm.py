@@ -78,7 +78,8 @@ class _BatchNorm(StreamModule, ABC):
 class HBatchNorm2d(_BatchNorm):
     """Batch norm on magnitudes with its ReLU: ``relu(BN(|z|)) · z/|z|``, the phase kept.
 
-    A magnitude has to stay non-negative, so the norm brings its ReLU: no nonlinearity follows it.
+    A magnitude has to stay non-negative, so the norm includes a ReLU: put no other nonlinearity
+    after it.
 
     Args:
         streams: layout of input and output.

@@ -16,7 +16,7 @@ from torch import Tensor, distributed, nn
 from hnets import nn as hnn
 from hnets.devices import preferred, usable
 from hnets.errors import InputError, reason
-from hnets.functional._batch_norm import fold_batch_norm, follow, moments
+from hnets.functional._batch_norm import fold_batch_norm, moments, update_running
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class _SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         values, count = input.double(), input.numel() // input.shape[1]
         sums = values.sum(over), values.square().sum(over)
         mean, var, total = moments(*sums, count, cast(distributed.ProcessGroup, world))
-        follow(*running, mean, var, total, self.momentum or 0.0)
+        update_running(*running, mean, var, total, self.momentum or 0.0)
         one = self.weight if self.affine else mean.new_ones(())
         zero = self.bias if self.affine else mean.new_zeros(())
         folded = fold_batch_norm(mean, var, one, zero, self.eps)

@@ -133,7 +133,7 @@ def test_statistics_fold_as_on_cpu(blocks: int, fields: int, dtype: torch.dtype)
         (_batch_norm, sums, scale, shift, mean, var),
     ):
         factor, constant, *statistics = values
-        by_input = form.unfold(total, count, factor, *statistics, 1e-5)
+        by_input = form.fold_backward(total, count, factor, *statistics, 1e-5)
         folded = form.fold(total, count, factor, constant, 1e-5, statistics, 0.1)
         results.append((*by_input, *folded, *statistics, *form.add_up(total, factor)))
     # Numbers that kernels are given, such as the momentum, are in float32.

@@ -84,8 +84,8 @@ def hconv2d(
 ) -> Tensor:
     """Cross-correlate with an assembled kernel.
 
-    ``segments`` are the groups, output channels and input channels of neighbouring channels that
-    meet no others; rows of the kernel have weights on the inputs of a group of their own segment.
+    ``segments`` are the blocks of a block-diagonal kernel, as `hnets.plan.Segment` has them; a row
+    of the kernel holds the weights on the inputs of one group of its own segment.
     """
     size = dilation[0] * (kernel.shape[2] - 1) + 1
     if _in_bands(x, kernel, stride, padding[0], size):

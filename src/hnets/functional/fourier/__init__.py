@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from hnets.functional._autograd import Nonlinearity, ScaledReLU, batch_scaled_relu
-from hnets.functional._batch_norm import expect_several, fold_batch_norm, follow
+from hnets.functional._batch_norm import expect_several, fold_batch_norm, update_running
 from hnets.functional._dispatch import backend
 from hnets.functional.fourier import reference
 
@@ -71,7 +71,7 @@ def fourier_relu(
 ) -> Tensor:
     """``relu(scale·f + shift)``, one scale (or None for 1) and shift (or None for 0) per field.
 
-    ``inplace`` allows to write the result over the input where no gradient needs it.
+    ``inplace`` allows writing the result over the input where no gradient needs it.
     """
     if _KIND.needs_reference(x, scale, shift):
         return reference.fourier_relu(x, scale, shift, synthesis)
@@ -123,6 +123,6 @@ def angular_norm(
     if training and (x.numel() > 0 or group is not None):
         expect_several(x, group)
         mean, var, count = reference.angular_moments(x, len(weight), group)
-        follow(running_mean, running_var, mean, var, count, momentum)
+        update_running(running_mean, running_var, mean, var, count, momentum)
         mean, var = mean.to(weight.dtype), var.to(weight.dtype)
     return reference.angular_scale(x, *fold_batch_norm(mean, var, weight, bias, eps))

@@ -1,4 +1,4 @@
-"""Convolution in groups of fields: orders meet, fields of different groups do not.
+"""Convolution in groups of fields: it mixes orders, but no fields of different groups.
 
 The channels of a map are part after part (the real, then the imaginary parts of each stream), and
 within a part the fields, group after group: channel = part · fields + field.

@@ -1,6 +1,6 @@
 """Depthwise convolution on CUDA, and its gradients, as products of matrices.
 
-The parts of a field meet and fields do not: too few channels for tensor cores. So their tiles take
+It mixes the parts of a field, and no fields: too few channels for tensor cores. So their tiles take
 patches of pixels. All parts of an output patch are a linear map of the input patch that they see,
 and its Toeplitz matrix serves every patch of a field. The gradient of the kernel is that of this
 matrix, summed along its diagonals. Rows of pixels have to lie in one piece for this, so maps in

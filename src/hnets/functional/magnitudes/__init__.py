@@ -67,7 +67,7 @@ def magnitude_relu(
 ) -> Tensor:
     """``x · relu(scale + shift/|x|)``, one scale (or None for 1) and one shift per field.
 
-    ``inplace`` allows to write the result over the input where no gradient needs it.
+    ``inplace`` allows writing the result over the input where no gradient needs it.
     """
     if _KIND.needs_reference(x, scale, shift):
         return reference.magnitude_relu(x, scale, shift, streams, magnitude_eps)
