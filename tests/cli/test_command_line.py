@@ -213,6 +213,19 @@ def test_a_full_disk_is_one_line(hnets_command: Command, monkeypatch: pytest.Mon
     assert done.err == "hnets: harmonics.png: No space left on device\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_behind_stdout_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hnets", "models"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "hnets: No space left on device\n")
+
+
 def test_stopping_it_is_one_line(hnets_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

@@ -99,7 +99,8 @@ def run() -> NoReturn:
     except InputError as error:
         _stop(str(error), 1 if isinstance(error, Unwritable) else 2)
     except OSError as error:
-        _stop(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
+        where = f"{error.filename}: " if error.filename else ""  # writing to stdout names no file
+        _stop(f"{where}{error.strerror or error}", 1)
     except typer.Abort:
         raise KeyboardInterrupt from None
     if code == 130:  # some versions of typer handle the interrupt themselves, without a message
