@@ -133,7 +133,7 @@ def test_the_report_says_what_was_replaced() -> None:
     assert report.exact_sides == (64, 72, 80)
     text = str(report)
     assert "sides such as 64, 72, 80" in " ".join(text.split())
-    assert "weights are drawn anew" in " ".join(text.split())
+    assert "weights are initialised at random" in " ".join(text.split())
 
 
 def test_maps_of_a_network_without_a_head_do_not_change_under_rotation() -> None:

@@ -27,7 +27,7 @@ def test_every_card_says_what_for_on_which_data_and_how_well(name: str) -> None:
 def test_the_command_prints_a_card_or_all_in_short(hnets_command: Command, tmp_path: Path) -> None:
     done = hnets_command("models", "hdsn", "--page", str(tmp_path / "cards.md"))
     assert done.code == 0, done.err
-    assert "licence of the data: for research" in done.out
+    assert "licence of the data: research use" in done.out
     assert (tmp_path / "cards.md").read_text(encoding="utf-8") == cards_page()
     assert "hnet_mnist" in hnets_command("models").out
     done = hnets_command("models", "--page", str(tmp_path))

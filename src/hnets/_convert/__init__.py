@@ -45,8 +45,8 @@ class Conversion(Tabular):
         caption = (
             f"multiplications for {shape}: {self.multiplications[0]:,} → "
             f"{self.multiplications[1]:,}; parameters: {self.parameters[0]:,} → "
-            f"{self.parameters[1]:,}; weights are drawn anew; rotations by 90° are exact for "
-            f"square images with sides such as {sides}"
+            f"{self.parameters[1]:,}; weights are initialised at random; rotations by 90° "
+            f"are exact for square images with sides such as {sides}"
         )
         table = Table("layer", "before", "after", caption=caption)
         for replacement in self.replacements:
@@ -63,10 +63,10 @@ def convert(
     """A harmonic network of the form of a plain CNN and of as many multiplications.
 
     It gives rotated images the same output, exactly for rotations by 90 degrees at the sizes that
-    its ``report`` names; the report prints as a table of what was replaced. Weights are drawn anew,
-    as those of a plain network have no such symmetry. The CNN may have convolutions (dense or
-    depthwise), batch norms, activations, pooling, additions, concatenations, dropout and, at its
-    end, linear layers. Anything else is a `ValueError` that names it.
+    its ``report`` names; the report prints as a table of what was replaced. Weights are
+    initialised at random, as those of a plain network have no such symmetry. The CNN may have
+    convolutions (dense or depthwise), batch norms, activations, pooling, additions, concatenations,
+    dropout and, at its end, linear layers. Anything else is a `ValueError` that names it.
 
     >>> import torch
     >>> plain = nn.Sequential(

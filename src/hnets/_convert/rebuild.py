@@ -473,7 +473,7 @@ class Walk:
 
 
 def _fresh(module: Any) -> Any:
-    """A copy with weights drawn anew."""
+    """A copy with weights initialised anew."""
     module = copy.deepcopy(module)
     for part in module.modules() if isinstance(module, nn.Module) else ():
         if callable(reset := getattr(part, "reset_parameters", None)):

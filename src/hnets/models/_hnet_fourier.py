@@ -1,4 +1,4 @@
-"""Past the paper: networks whose nonlinearities act on the angle and so mix orders."""
+"""Beyond the paper: networks whose nonlinearities act on the angle and so mix orders."""
 
 from __future__ import annotations
 

@@ -29,19 +29,19 @@ class Task:
 
 _DIGITS = (
     "`hnets digits`, `hnets.DigitClassifier`",
-    "single handwritten digits of one size, light on dark: not text, nor photographs of it that "
-    "were not prepared as `hnets digits` does",
+    "text, or photographs of digits that `hnets digits` has not prepared: the networks read single "
+    "handwritten digits of one size, light on dark",
 )
 TASKS = {
     "bsds500": Task(
-        "BSDS500 (Arbelaez et al., 2011): photographs, with what four to nine people drew in each",
-        "for research; ask its authors about other uses of what was trained on it",
+        "BSDS500 (Arbelaez et al., 2011): photographs, each annotated by four to nine people",
+        "research use; ask its authors about other uses of networks trained on it",
         "`hnets edges`, `hnets.EdgeDetector`",
-        "it finds the edges of objects in photographs, as people draw them: not every edge of a "
-        "texture, and nothing was learned from drawings, text, medical images or depth",
+        "texture, drawings, text, medical images or depth maps: it was trained to find the "
+        "outlines of objects in photographs, as people draw them",
     ),
     "rotmnist-r": Task(
-        "rotmnist-r: digits of MNIST (LeCun et al., 1998), each rotated by an angle of its own",
+        "rotmnist-r: digits of MNIST (LeCun et al., 1998), each rotated by a random angle",
         "MNIST's, which is free to use",
         *_DIGITS,
     ),
@@ -100,9 +100,9 @@ def _scores(card: Mapping[str, Any]) -> Numbers:
     result = read_result(card["recipe"]["name"]) or {}
     if card["recipe"]["data"]["name"] == "bsds500":
         ways = {
-            "none": "the map as it is",
-            "standard": "after suppression",
-            "scales": "of three scales, after suppression",
+            "none": "without suppression",
+            "standard": "after non-maximum suppression",
+            "scales": "three scales averaged, after suppression",
         }
         rows = [
             (text, *(in_short(scores[way], key) for key in ("ods", "ois", "ap")))
@@ -110,7 +110,11 @@ def _scores(card: Mapping[str, Any]) -> Numbers:
             if way in (scores := result.get("scores", {}))
         ]
         seeds = len(result.get("seeds", []))
-        return Numbers("", (f"test photographs, mean of {seeds}", "ODS", "OIS", "AP"), rows)
+        return Numbers(
+            "",
+            (f"test images, {seeds} {'seed' if seeds == 1 else 'seeds'}", "ODS", "OIS", "AP"),
+            rows,
+        )
     rows = [("these weights", f"{card['metrics']['test_error']:.2f}")]
     if "test" in result.get("summary", {}):
         seeds = result["summary"]["test"]
@@ -160,11 +164,11 @@ def cards_page() -> str:
     """The page of all cards, as Markdown."""
     parts = [
         "# Trained networks",
-        "The weights that come with the package, what they were trained on, what they reach and "
-        "what they are not for. Written by `hnets models --page docs/models.md` from the weights' "
-        "own cards and from the [results](results.md) that ship. `hnets edges --model NAME` and "
-        "`hnets digits --model NAME` use them, `hnets.load(name)` gives the network, and "
-        "`hnets.models.model_card(name)` the card as a dictionary.",
+        "The weights that ship with the package: their training data, scores and limits. Written "
+        "by `hnets models --page docs/models.md` from the cards of the weights and the shipped "
+        "[results](results.md). Use them with `hnets edges --model NAME` and `hnets digits --model "
+        "NAME`; `hnets.load(name)` returns the network, and `hnets.models.model_card(name)` its "
+        "card as a dictionary.",
         models_numbers().markdown(),
         *(card_page(name) for name in list_models(pretrained=True)),
     ]

@@ -49,7 +49,7 @@ WAYS = {
 """The maps as they are; suppressed as the literature does; suppressed across the orientation that
 the network itself reports, which only harmonic networks do; and of the mean of three scales."""
 EDGE_WAYS = ("standard", "scales", "phase")
-"""How the detectors past the paper are scored."""
+"""How the detectors beyond the paper are scored."""
 Edges = NDArray[np.floating[Any]]
 
 

@@ -254,7 +254,7 @@ TABLE2 = ResultTable(
 """BSDS500, as the paper has it; † pretrained on ImageNet."""
 
 BEYOND = ResultTable(
-    title="Past the paper: test error on rotated MNIST, %",
+    title="Beyond the paper: test error on rotated MNIST, %",
     columns=("method", "parameters", "published", "here", "averaged"),
     header=("method", "parameters", "published", "here", "averaged", "recipe"),
     note="Percent of test images classified wrongly: mean and standard deviation over the seeds. "
@@ -281,7 +281,7 @@ BEYOND = ResultTable(
     write_published=_published_error,
     write_measured=_error,
 )
-"""Rotated MNIST past the paper: what others have published since, and the networks here."""
+"""Rotated MNIST beyond the paper: what others have published since, and the networks here."""
 
 
 EDGES = DetectorTable(
@@ -375,11 +375,11 @@ def results_page() -> str:
         "## Table 2: edges in photographs",
         TABLE2.note,
         TABLE2.page(photographs).markdown(),
-        "## Past the paper: digits",
+        "## Beyond the paper: digits",
         BEYOND.note,
         BEYOND.page(past).markdown(),
         *_centred_section(),
-        "## Past the paper: edges",
+        "## Beyond the paper: edges",
         EDGES.note,
         EDGES.page(edges).markdown(),
         f"![ODS against parameters and against CPU time]({FRONT})",

@@ -123,7 +123,7 @@ class Data(Section):
 
 @dataclass(frozen=True)
 class Augment(Section):
-    """Random changes to each image, drawn anew for each epoch."""
+    """Random changes to each image, different in each epoch."""
 
     rotate: Degrees = 0.0
     """Rotate by up to so many degrees either way; 180 is every angle."""
