@@ -14,7 +14,9 @@ from torch import Tensor
 from hnets.streams import Streams
 
 TILE = 1024
-"""Complex numbers, or pixels, that one program works on."""
+"""Complex numbers, or pixels, that one program works on at a time."""
+PROGRAMS = 528
+"""Programs that take sums, each over its tiles in order: four per multiprocessor of an H200."""
 
 _ready: dict[tuple[Any, ...], Callable[..., None]] = {}
 _MOST_READY = 4096
@@ -107,11 +109,11 @@ def _launch(
 
 @triton.jit
 def tile(
-    table, positions, pixels, channels, fields,
+    number, table, positions, pixels, channels, fields,
     LAST: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """The fields of a tile, where their real and imaginary parts lie, and which of them exist."""
-    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    n = number * BLOCK_N + tl.arange(0, BLOCK_N)
     f = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
     re = tl.load(table + f, mask=f < fields, other=0)[:, None]
     im = tl.load(table + fields + f, mask=f < fields, other=-1)[:, None]
@@ -168,9 +170,9 @@ def add_up(sums: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
 def _totals(sums, blocks, fields):
     """The 16 fields of a program, and their two sums over all blocks."""
     f = tl.program_id(0) * 16 + tl.arange(0, 16)
-    block = tl.arange(0, 64)[:, None]
+    block = tl.arange(0, 128)[:, None]
     first, second = tl.zeros((16,), tl.float64), tl.zeros((16,), tl.float64)
-    for start in range(0, blocks, 64):
+    for start in range(0, blocks, 128):
         inside = (start + block < blocks) & (f < fields)[None, :]
         at = sums + (start + block) * 2 * fields + f[None, :]
         first += tl.sum(tl.load(at, mask=inside, other=0), 0)

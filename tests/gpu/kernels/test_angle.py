@@ -44,7 +44,7 @@ def test_triton_agrees_with_the_cpu_form(
 ) -> None:
     from hnets.functional.fourier import triton
 
-    monkeypatch.setattr(triton, "_PROGRAMS", 2)  # so that each takes several tiles
+    monkeypatch.setattr(triton, "PROGRAMS", 2)  # so that each takes several tiles
     x, grad = torch.randn(2, size[0], (1 + 2 * order) * fields, *size[1:]).to(dtype)
     maps = [x.contiguous(memory_format=memory_format), grad]
     values, matrix = torch.rand(4, fields) + 0.1, torch.tensor(synthesis(order, samples))

@@ -49,10 +49,15 @@ def random_map(streams: Streams, size: Size, dtype: torch.dtype) -> Tensor:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("layout", "size", "memory_format"), MAPS)
 def test_magnitude_functions_agree_with_the_cpu_form(
-    layout: str, size: Size, memory_format: torch.memory_format, dtype: torch.dtype
+    layout: str,
+    size: Size,
+    memory_format: torch.memory_format,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from hnets.functional.magnitudes import triton
 
+    monkeypatch.setattr(triton, "PROGRAMS", 2)  # so that some take several tiles
     streams = Streams(layout)
     x, grad = (random_map(streams, size, dtype) for _ in range(2))
     maps = [x.contiguous(memory_format=memory_format), grad]

@@ -26,9 +26,9 @@ def assemble(
     size: int,
 ) -> Tensor:
     """The kernel ``(out channels, in channels, size, size)`` from radial weights and phases."""
-    out_parts, out, in_parts, into = shape
+    _, out, _, into = shape
     kernel = empty_kernel(radial, shape, size)
-    grid = (triton.cdiv(out * into, 16), triton.cdiv(out_parts * in_parts * size**2, 64))
+    grid = (triton.cdiv(out * into, 16), triton.cdiv(assembly.shape[1], 64))
     run(
         *(_assemble, grid, (radial, phase, spread, assembly, kernel)),
         *_values(radial.shape[2], spread.shape[1], phase.shape[2], *shape, size),
@@ -45,14 +45,20 @@ def assemble_backward(
     shape: Sequence[int],
     size: int,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of radial weights and phases."""
+    """Gradients of radial weights and phases.
+
+    Most kernels have few pairs of channels: in one launch, a few programs would walk through all
+    pixels. So every part of the kernel has a program, and a second launch adds up what they find.
+    """
+    _, out, _, into = shape
     grad_radial, grad_phase = torch.empty_like(radial), torch.empty_like(phase)
     grad = grad.contiguous(memory_format=torch.channels_last)
-    tensors = (radial, phase, spread, assembly, grad, grad_radial, grad_phase)
-    run(
-        *(_assemble_backward, (triton.cdiv(shape[1] * shape[3], 16),), tensors),
-        *_values(radial.shape[2], spread.shape[1], phase.shape[2], *shape, size),
-    )
+    values = _values(radial.shape[2], spread.shape[1], phase.shape[2], *shape, size)
+    tiles, parts = triton.cdiv(out * into, 16), triton.cdiv(assembly.shape[1], 64)
+    partial = radial.new_empty(parts, 2, out * into, radial.shape[2])
+    run(_by_coefficient, (tiles, parts), (assembly, grad, partial), *values)
+    tensors = (radial, phase, spread, partial, grad_radial, grad_phase)
+    run(_assemble_backward, (tiles,), tensors, *values)
     return grad_radial, grad_phase
 
 
@@ -67,7 +73,7 @@ def _values(
     into: int,
     size: int,
 ) -> tuple[int, ...]:
-    """The numbers and constants of both kernels."""
+    """The numbers and constants of all three kernels."""
     pixels = size**2
     wide = max(16, triton.next_power_of_2(columns))
     across = out_parts * in_parts * pixels
@@ -126,12 +132,37 @@ def _assemble(
 
 
 @triton.jit(do_not_specialize=["into", "out"])
-def _assemble_backward(
-    radial, phase, spread, assembly, grad, grad_radial, grad_phase,
+def _by_coefficient(
+    assembly, grad, partial,
     into, out, ACROSS: tl.constexpr,
     COLUMNS: tl.constexpr, PHASED: tl.constexpr, PHASES: tl.constexpr,
     IN_PARTS: tl.constexpr, PIXELS: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
+    """The gradients of all coefficients, from one part of the kernel."""
+    pairs = into * out
+    pair = tl.program_id(0) * 16 + tl.arange(0, 16)
+    column = tl.arange(0, WIDE)[None, :]
+    inside = (pair < pairs)[:, None] & (column < COLUMNS)
+    where = (tl.program_id(1) * 64 + tl.arange(0, 64))[None, :]
+    at = grad + _place(pair, where, into, out, IN_PARTS, PIXELS)
+    g = tl.load(at, mask=(pair < pairs)[:, None] & (where < ACROSS), other=0)
+    to = partial + (2 * tl.program_id(1) * pairs + pair[:, None]) * COLUMNS + column
+    rows = _rows(assembly, column, where, 0, COLUMNS, ACROSS)
+    tl.store(to, tl.dot(g, rows.trans(), input_precision="ieee"), mask=inside)
+    if PHASED > 0:
+        rows = _rows(assembly, column, where, COLUMNS, PHASED, ACROSS)
+        product = tl.dot(g, rows.trans(), input_precision="ieee")
+        tl.store(to + pairs * COLUMNS, product, mask=inside)
+
+
+@triton.jit(do_not_specialize=["into", "out"])
+def _assemble_backward(
+    radial, phase, spread, partial, grad_radial, grad_phase,
+    into, out, ACROSS: tl.constexpr,
+    COLUMNS: tl.constexpr, PHASED: tl.constexpr, PHASES: tl.constexpr,
+    IN_PARTS: tl.constexpr, PIXELS: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """The gradients of weights and phases, from those of the coefficients."""
     pairs = into * out
     pair = tl.program_id(0) * 16 + tl.arange(0, 16)
     weight, cos, sin, column, inside = _coefficients(
@@ -139,15 +170,11 @@ def _assemble_backward(
     )
     by_cos = tl.zeros((16, WIDE), tl.float32)
     by_sin = tl.zeros((16, WIDE), tl.float32)
-    for start in range(0, ACROSS, 64):
-        where = (start + tl.arange(0, 64))[None, :]
-        at = grad + _place(pair, where, into, out, IN_PARTS, PIXELS)
-        g = tl.load(at, mask=(pair < pairs)[:, None] & (where < ACROSS), other=0)
-        rows = _rows(assembly, column, where, 0, COLUMNS, ACROSS)
-        by_cos += tl.dot(g, rows.trans(), input_precision="ieee")
+    at = partial + pair[:, None] * COLUMNS + column
+    for part in tl.static_range(0, ACROSS, 64):  # unrolled: no load waits for another
+        by_cos += tl.load(at + part // 64 * 2 * pairs * COLUMNS, mask=inside, other=0)
         if PHASED > 0:
-            rows = _rows(assembly, column, where, COLUMNS, PHASED, ACROSS)
-            by_sin += tl.dot(g, rows.trans(), input_precision="ieee")
+            by_sin += tl.load(at + (part // 64 * 2 + 1) * pairs * COLUMNS, mask=inside, other=0)
     tl.store(
         grad_radial + pair[:, None] * COLUMNS + column, by_cos * cos + by_sin * sin, mask=inside
     )

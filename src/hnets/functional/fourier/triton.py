@@ -16,11 +16,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._launch import memory_format, run
+from hnets.functional._launch import PROGRAMS, memory_format, run
 
 _TILE = 256
-_PROGRAMS = 528
-"""Programs that take sums: four per multiprocessor of a large GPU."""
 
 
 def forward(
@@ -46,7 +44,7 @@ def moments(x: Tensor, synthesis: Tensor) -> Tensor:
     last = form == torch.channels_last
     block = _block(fields, last)
     positions = x.numel() // x.shape[1]
-    programs = min(_PROGRAMS, triton.cdiv(positions, 1024 // block))
+    programs = min(PROGRAMS, triton.cdiv(positions, 1024 // block))
     partial = x.new_empty(programs, 2, fields, dtype=torch.float64)
     sizes = (positions, x.shape[2] * x.shape[3], fields)
     grid = (programs, triton.cdiv(fields, block))
@@ -97,7 +95,7 @@ def _gradients(
     grad_x = torch.empty_like(x) if input_too else x  # what is not asked for is not written
     partial = shift
     if sums:
-        grid = (min(_PROGRAMS, grid[0]), grid[1])
+        grid = (min(PROGRAMS, grid[0]), grid[1])
         partial = x.new_empty(grid[0], 2, len(shift), dtype=torch.float64)
     factors = (shift if scale is None else scale, shift)
     tensors = (x, grad, grad_x, *factors, *(extra or factors), synthesis, partial)

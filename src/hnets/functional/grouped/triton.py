@@ -19,10 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._launch import memory_format, run
-
-PROGRAMS = 528
-"""Programs for the gradient of a kernel: four per multiprocessor of an H200."""
+from hnets.functional._launch import PROGRAMS, memory_format, run
 
 
 class Tile(NamedTuple):

@@ -1,6 +1,7 @@
 """Functions of magnitudes on CUDA, with the names and results of the CPU form.
 
-Sums are taken block by block and added in a fixed order: the same inputs give the same bits.
+Sums are taken by a fixed number of programs, each over its tiles in order: the same inputs give the
+same bits, and few partial sums are left to add.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hnets.functional._launch import launch, memory_format, of_field, run, tile
+from hnets.functional._launch import PROGRAMS, launch, memory_format, of_field, run, tile
 from hnets.streams import Streams
 
 _SIZES = ["positions", "channels", "fields"]
@@ -36,8 +37,9 @@ def forward(
 
 
 def moments(x: Tensor, streams: Streams, magnitude_eps: float) -> Tensor:
-    """Σ|x| and Σ|x|² per field, ``(blocks, 2, fields)`` in float64."""
+    """Σ|x| and Σ|x|² per field, ``(programs, 2, fields)`` in float64."""
     (grid, table, values), x = launch(x, streams, magnitude_eps)
+    grid = (min(PROGRAMS, grid[0]), grid[1])
     partial = x.new_empty(grid[0], 2, streams.fields, dtype=torch.float64)
     run(_moments, grid, (x, partial, table), *values)
     return partial
@@ -46,7 +48,7 @@ def moments(x: Tensor, streams: Streams, magnitude_eps: float) -> Tensor:
 def backward_sums(
     grad: Tensor, x: Tensor, scale: Tensor, shift: Tensor, streams: Streams, magnitude_eps: float
 ) -> tuple[Tensor, None]:
-    """∂scale and ∂shift, ``(blocks, 2, fields)`` in float64; no intermediate results."""
+    """∂scale and ∂shift, ``(programs, 2, fields)`` in float64; no intermediate results."""
     return _gradients(grad, x, scale, shift, streams, magnitude_eps, input_too=False)[1], None
 
 
@@ -91,6 +93,7 @@ def _gradients(
     grad_x = torch.empty_like(x) if input_too else x  # what is not asked for is not written
     partial = shift
     if sums:
+        grid = (min(PROGRAMS, grid[0]), grid[1])
         partial = x.new_empty(grid[0], 2, streams.fields, dtype=torch.float64)
     factors = (shift if scale is None else scale, shift)
     tensors = (x, grad, grad_x, *factors, *(factors if extra is None else extra), partial, table)
@@ -125,7 +128,7 @@ def _forward(
     BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
     f, re, im, has_re, has_im = tile(
-        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+        tl.program_id(0), table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
     )
     a = tl.load(x + re, mask=has_re, other=0).to(REAL)
     b = tl.load(x + im, mask=has_im, other=0).to(REAL)
@@ -144,51 +147,64 @@ def _moments(
     LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
     BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    f, re, im, has_re, has_im = tile(
-        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
-    )
-    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
-    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
-    square = tl.where(has_re, a * a + b * b + EPS, 0.0)
+    first, second = tl.zeros((BLOCK_F,), tl.float64), tl.zeros((BLOCK_F,), tl.float64)
+    for number in range(tl.program_id(0), tl.cdiv(positions, BLOCK_N), tl.num_programs(0)):
+        _, re, im, has_re, has_im = tile(
+            number, table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+        )
+        a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+        b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+        square = tl.where(has_re, a * a + b * b + EPS, 0.0)
+        first += tl.sum(tl.sqrt(square), 1).to(tl.float64)
+        second += tl.sum(square, 1).to(tl.float64)
+    _store_sums(partial, first, second, fields, BLOCK_F)
+
+
+@triton.jit
+def _store_sums(partial, first, second, fields, BLOCK_F: tl.constexpr):
+    f = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
     to = partial + tl.program_id(0) * 2 * fields + f
-    tl.store(to, tl.sum(tl.sqrt(square), 1).to(tl.float64), mask=f < fields)
-    tl.store(to + fields, tl.sum(square, 1).to(tl.float64), mask=f < fields)
+    tl.store(to, first, mask=f < fields)
+    tl.store(to + fields, second, mask=f < fields)
 
 
 @triton.jit(do_not_specialize=_SIZES)
 def _backward(
-    x, grad, grad_x, scale, shift, first, second, partial,
+    x, grad, grad_x, scale, shift, c1, c2, partial,
     table, positions, pixels, channels, fields,
     LAST: tl.constexpr, EPS: tl.constexpr, REAL: tl.constexpr,
     BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr, SCALED: tl.constexpr,
     SUMS: tl.constexpr, INPUT: tl.constexpr, EXTRA: tl.constexpr,
 ):  # fmt: skip
-    f, re, im, has_re, has_im = tile(
-        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
-    )
-    a = tl.load(x + re, mask=has_re, other=0).to(REAL)
-    b = tl.load(x + im, mask=has_im, other=0).to(REAL)
-    ga = tl.load(grad + re, mask=has_re, other=0).to(REAL)
-    gb = tl.load(grad + im, mask=has_im, other=0).to(REAL)
-    inverse = tl.rsqrt(a * a + b * b + EPS)
-    slope = of_field(shift, f, fields, REAL)
-    factor = slope * inverse
-    factor += of_field(scale, f, fields, REAL) if SCALED else 1
-    inner = tl.where(has_re & (factor > 0), ga * a + gb * b, 0.0)
+    by_scale, by_shift = tl.zeros((BLOCK_F,), tl.float64), tl.zeros((BLOCK_F,), tl.float64)
+    for number in range(tl.program_id(0), tl.cdiv(positions, BLOCK_N), tl.num_programs(0)):
+        f, re, im, has_re, has_im = tile(
+            number, table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+        )
+        a = tl.load(x + re, mask=has_re, other=0).to(REAL)
+        b = tl.load(x + im, mask=has_im, other=0).to(REAL)
+        ga = tl.load(grad + re, mask=has_re, other=0).to(REAL)
+        gb = tl.load(grad + im, mask=has_im, other=0).to(REAL)
+        inverse = tl.rsqrt(a * a + b * b + EPS)
+        slope = of_field(shift, f, fields, REAL)
+        factor = slope * inverse
+        factor += of_field(scale, f, fields, REAL) if SCALED else 1
+        inner = tl.where(has_re & (factor > 0), ga * a + gb * b, 0.0)
+        if SUMS:
+            by_scale += tl.sum(inner, 1).to(tl.float64)
+            by_shift += tl.sum(inner * inverse, 1).to(tl.float64)
+        if INPUT:
+            factor = tl.maximum(factor, 0)
+            pull = inner * inverse * inverse * slope
+            if EXTRA:
+                pull += of_field(c1, f, fields, REAL)
+            pull *= inverse
+            if EXTRA:
+                pull += of_field(c2, f, fields, REAL)
+            tl.store(grad_x + re, ga * factor - a * pull, mask=has_re)
+            tl.store(grad_x + im, gb * factor - b * pull, mask=has_im)
     if SUMS:
-        to = partial + tl.program_id(0) * 2 * fields + f
-        tl.store(to, tl.sum(inner, 1).to(tl.float64), mask=f < fields)
-        tl.store(to + fields, tl.sum(inner * inverse, 1).to(tl.float64), mask=f < fields)
-    if INPUT:
-        factor = tl.maximum(factor, 0)
-        pull = inner * inverse * inverse * slope
-        if EXTRA:
-            pull += of_field(first, f, fields, REAL)
-        pull *= inverse
-        if EXTRA:
-            pull += of_field(second, f, fields, REAL)
-        tl.store(grad_x + re, ga * factor - a * pull, mask=has_re)
-        tl.store(grad_x + im, gb * factor - b * pull, mask=has_im)
+        _store_sums(partial, by_scale, by_shift, fields, BLOCK_F)
 
 
 @triton.jit
@@ -211,7 +227,7 @@ def _magnitude(
     BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     _, re, im, has_re, has_im = tile(
-        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+        tl.program_id(0), table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
     )
     a = tl.load(x + re, mask=has_re, other=0).to(REAL)
     b = tl.load(x + im, mask=has_im, other=0).to(REAL)
@@ -227,7 +243,7 @@ def _magnitude_backward(
     BLOCK_F: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     _, re, im, has_re, has_im = tile(
-        table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
+        tl.program_id(0), table, positions, pixels, channels, fields, LAST, BLOCK_F, BLOCK_N
     )
     a = tl.load(x + re, mask=has_re, other=0).to(REAL)
     b = tl.load(x + im, mask=has_im, other=0).to(REAL)
