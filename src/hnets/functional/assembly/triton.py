@@ -26,13 +26,9 @@ def assemble(
     size: int,
 ) -> Tensor:
     """The kernel ``(out channels, in channels, size, size)`` from radial weights and phases."""
-    _, out, _, into = shape
+    grid, values = _launch(radial.shape[2], spread.shape[1], phase.shape[2], *shape, size)
     kernel = empty_kernel(radial, shape, size)
-    grid = (triton.cdiv(out * into, 16), triton.cdiv(assembly.shape[1], 64))
-    run(
-        *(_assemble, grid, (radial, phase, spread, assembly, kernel)),
-        *_values(radial.shape[2], spread.shape[1], phase.shape[2], *shape, size),
-    )
+    run(_assemble, grid, (radial, phase, spread, assembly, kernel), *values)
     return kernel
 
 
@@ -50,20 +46,18 @@ def assemble_backward(
     Most kernels have few pairs of channels: in one launch, a few programs would walk through all
     pixels. So every part of the kernel has a program, and a second launch adds up what they find.
     """
-    _, out, _, into = shape
+    grid, values = _launch(radial.shape[2], spread.shape[1], phase.shape[2], *shape, size)
     grad_radial, grad_phase = torch.empty_like(radial), torch.empty_like(phase)
     grad = grad.contiguous(memory_format=torch.channels_last)
-    values = _values(radial.shape[2], spread.shape[1], phase.shape[2], *shape, size)
-    tiles, parts = triton.cdiv(out * into, 16), triton.cdiv(assembly.shape[1], 64)
-    partial = radial.new_empty(parts, 2, out * into, radial.shape[2])
-    run(_by_coefficient, (tiles, parts), (assembly, grad, partial), *values)
+    partial = radial.new_empty(grid[1], 2, *radial.shape)
+    run(_by_coefficient, grid, (assembly, grad, partial), *values)
     tensors = (radial, phase, spread, partial, grad_radial, grad_phase)
-    run(_assemble_backward, (tiles,), tensors, *values)
+    run(_assemble_backward, grid[:1], tensors, *values)
     return grad_radial, grad_phase
 
 
 @lru_cache(maxsize=512)
-def _values(
+def _launch(
     columns: int,
     phased: int,
     phases: int,
@@ -72,12 +66,16 @@ def _values(
     in_parts: int,
     into: int,
     size: int,
-) -> tuple[int, ...]:
-    """The numbers and constants of all three kernels."""
+) -> tuple[tuple[int, int], tuple[int, ...]]:
+    """The grid, and the numbers and constants of the kernels.
+
+    A program works on 16 pairs of channels, and on 64 entries of the kernel of each.
+    """
     pixels = size**2
     wide = max(16, triton.next_power_of_2(columns))
     across = out_parts * in_parts * pixels
-    return into, out, across, columns, phased, phases, in_parts, pixels, wide
+    values = (into, out, across, columns, phased, phases, in_parts, pixels, wide)
+    return (triton.cdiv(out * into, 16), triton.cdiv(across, 64)), values
 
 
 @triton.jit
