@@ -8,7 +8,8 @@
 The folds and seeds of a recipe are trained side by side on a GPU, without validation, since nothing
 depends on it. With a share s of the labels an epoch has fewer steps, so all recipes train for 1/√s
 times their epochs. Scores are of the test split; those of the folds of a seed are averaged first.
-With --out, each row is added to a JSON file as soon as it is there, in place of an earlier one.
+With --out, each row is added to a JSON file as soon as it is there, in place of an earlier one. With
+--keep, runs are in a folder, and the same command goes on with those that were stopped.
 
 With --tune, the learning rate of every recipe is first chosen among the same ones: by the error on
 the validation split, after a third of the epochs, with a share of the labels such as --tune 0.1.
@@ -52,16 +53,19 @@ RATES = (0.001, 0.003, 0.01)
 KINDS = ("error", "loss", "auc", "f1")
 
 
-def trained(runs: Sequence[Run], team: Team, loaded: Loaded) -> tuple[list[Result], float]:
-    """The results of all runs but those that diverged, and the seconds per run."""
-    prepare(runs, team, loaded=loaded)
-    began = time.monotonic()
+def trained(runs: Sequence[Run], team: Team, loaded: Loaded) -> tuple[list[Result], float | None]:
+    """The results of all runs but those that diverged, and the seconds per run.
+
+    Of runs that go on, the seconds are not known.
+    """
+    prepare(runs, team, resume=True, loaded=loaded)
+    began, resumed = time.monotonic(), any(run.history for run in runs)
     try:
-        results = train(runs, team)
+        results = train(runs, team, resume=True)
     except Diverged as error:
         log.warning("%s", error)
         results = error.results
-    return results, (time.monotonic() - began) / len(runs)
+    return results, None if resumed else round((time.monotonic() - began) / len(runs), 1)
 
 
 def row_of(
@@ -86,7 +90,7 @@ def row_of(
         "shape": shape,
         "parameters": contents[0]["parameters"],
         "multiplications": hnets.cost(model, shape).multiplications or None,  # of other libraries
-        "seconds": round(seconds, 1),
+        "seconds": seconds,
         "scores": {
             split: over_folds(contents, split) for split in (data.test, data.transfer) if split
         },
@@ -117,10 +121,14 @@ def line_of(row: dict[str, Any]) -> str:
         for split, kinds in row["scores"].items()
         for kind, value in kinds.items()
     ]
-    count = row["multiplications"]
+    count, seconds = row["multiplications"], row["seconds"]
     cells = (
         *(row["recipe"], f"{row['share']:g}", f"{row['images']:,}", f"{row['parameters']:,}"),
-        *(f"{count / 1e9:.2f} G" if count else "", ", ".join(scores), f"{row['seconds']:.0f}"),
+        *(
+            f"{count / 1e9:.2f} G" if count else "",
+            ", ".join(scores),
+            "?" if seconds is None else f"{seconds:.0f}",
+        ),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -161,6 +169,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
     parser.add_argument("--tune", type=float, metavar="SHARE")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -178,11 +187,16 @@ def main() -> None:
             if by_rate := tuned.get(name):
                 recipe = recipe.replace({"optimiser.rate": min(by_rate, key=by_rate.__getitem__)})
             recipe = with_share(recipe, share)
+            stem = Path(name).stem
             folds = [
-                seeds_of(recipe.replace({"data.fold": fold}), options.seeds)
+                seeds_of(
+                    recipe.replace({"data.fold": fold}),
+                    options.seeds,
+                    options.keep and options.keep / f"{stem}-{share:g}" / f"fold-{fold}",
+                )
                 for fold in range(options.folds)
             ]
-            if row := row_of(Path(name).stem, folds, team, loaded):
+            if row := row_of(stem, folds, team, loaded):
                 print(line_of(row), flush=True)
                 if options.out:
                     add(row | {"tuned": tuned.get(name)}, options.out)
