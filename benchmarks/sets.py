@@ -8,8 +8,8 @@
 The folds and seeds of a recipe are trained side by side on a GPU, without validation, since nothing
 depends on it. With a share s of the labels an epoch has fewer steps, so all recipes train for 1/√s
 times their epochs. Scores are of the test split; those of the folds of a seed are averaged first.
-With --out, each row is added to a JSON file as soon as it is there, in place of an earlier one. With
---keep, runs are in a folder, and the same command goes on with those that were stopped.
+With --out, each row is added to a JSON file as soon as it is there, in place of an earlier one.
+With --keep, runs are in a folder, and the same command goes on with those that were stopped.
 
 With --tune, the learning rate of every recipe is first chosen among the same ones: by the error on
 the validation split, after a third of the epochs, with a share of the labels such as --tune 0.1.
@@ -124,11 +124,8 @@ def line_of(row: dict[str, Any]) -> str:
     count, seconds = row["multiplications"], row["seconds"]
     cells = (
         *(row["recipe"], f"{row['share']:g}", f"{row['images']:,}", f"{row['parameters']:,}"),
-        *(
-            f"{count / 1e9:.2f} G" if count else "",
-            ", ".join(scores),
-            "?" if seconds is None else f"{seconds:.0f}",
-        ),
+        *(f"{count / 1e9:.2f} G" if count else "", ", ".join(scores)),
+        "?" if seconds is None else f"{seconds:.0f}",
     )
     return f"| {' | '.join(cells)} |"
 
