@@ -12,7 +12,7 @@
 
 Each network is an `nn.Module` from images (batch, 1, 28, 28) to logits (batch, 10). escnn is
 imported only when one of its functions is called; `have_escnn()` asks first. README.md says how to
-install it. e2cnn is Python alone: `pip install e2cnn==0.2.3`.
+install it, and e2cnn.
 """
 
 import copy
@@ -225,7 +225,7 @@ def e2cnn_digits(in_chans: int = 1, num_classes: int = 10, flips: bool = True) -
 
     Regular features of the group of 16 rotations. With ``flips``, the first five layers respect
     mirrors too, in as many parameters: their best one, with an error of 0.682 ± 0.022 % on the
-    published set; e2cnn 0.2.3 builds it with NumPy below 2 only. Without, 0.716 ± 0.028 %.
+    published set. Without, 0.716 ± 0.028 %.
     """
     enn, gspaces = (importlib.import_module(f"e2cnn.{part}") for part in ("nn", "gspaces"))
     space = gspaces.FlipRot2dOnR2(16) if flips else gspaces.Rot2dOnR2(16)
