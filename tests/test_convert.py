@@ -233,6 +233,15 @@ class Branch(nn.Module):
         ("resnet18", "^expected a CNN, which is an nn.Module, got 'resnet18'"),
         (small(nn.MaxPool2d(2, return_indices=True)), "^1: MaxPool2d .*: use return_indices=False"),
         (
+            Calls(lambda net, x: net.head(net.conv(x)) - net.head(net.conv(x).relu())),
+            "^sub: a call of sub .*: maps are added or concatenated, and joined in no other way",
+        ),
+        (
+            Calls(lambda net, x: nn.functional.interpolate(net.conv(x), size=x.shape[2:])),
+            "^interpolate: .*: no harmonic layer takes .* sizes beside a map; give numbers, as in",
+        ),
+        (small(nn.Upsample(scale_factor=1.5)), "^1: Upsample .*: give it a whole number for both"),
+        (
             Calls(lambda net, x: net.last(net.conv(x).mean((2, 3))).misspelt()),
             r"^Calls takes no input of shape \(1, 64, 64\): .* 'misspelt'; give the input_shape",
         ),

@@ -214,6 +214,20 @@ def test_files_are_compared_with_the_network(tmp_path: Path) -> None:
 
 
 @reads_pt2
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_files_are_compared_with_a_network_in_training_and_of_any_type(
+    dtype: torch.dtype, tmp_path: Path
+) -> None:
+    net = nn.Sequential(
+        hnn.HConv2d("2x0r", "2x0 + 2x1", 3), hnn.HBatchNorm2d("2x0 + 2x1"), nn.Dropout(0.5)
+    ).to(dtype)
+    path = hnets.export.pt2(net, tmp_path / "net.pt2", (1, 2, 20, 20))
+    assert hnets.export.compare(net, path, (1, 2, 20, 20)) < 1e-2
+    assert net.training
+    assert torch.equal(net[1].running_var, torch.ones(4, dtype=dtype))
+
+
+@reads_pt2
 def test_the_smallest_side_that_a_program_takes(tmp_path: Path) -> None:
     """Two halvings, and no map of one pixel."""
     net = nn.Sequential(hnn.ModReLU("1x1"), hnn.HAvgPool2d(2), hnn.HAvgPool2d(2)).eval()

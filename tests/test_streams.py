@@ -109,6 +109,10 @@ def test_a_stream_checks_its_own_values() -> None:
         Stream(order=1, multiplicity=0)
     with pytest.raises(ValueError, match="only order 0 can be real"):
         Stream(order=1, multiplicity=8, real=True)
+    with pytest.raises(ValueError, match=r"^the order of a stream is a whole number, got 1\.5"):
+        Stream(order=1.5, multiplicity=8)
+    with pytest.raises(ValueError, match="the multiplicity of a stream is a whole number, got '8'"):
+        Stream(order=1, multiplicity="8")
     with pytest.raises(ValueError, match=r"orders go from -1000 to 1000, .* got \"1x1000000000"):
         Streams("1x100000000000000000000")
     assert repr(Stream(1, 8)) == 'Stream("8x1")'

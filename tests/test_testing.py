@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import hnets
 from hnets import Streams
 from hnets import nn as hnn
 from hnets.testing import assert_equivariant, band_limited, equivariance_error
@@ -299,6 +300,18 @@ def test_an_output_of_another_shape_is_named(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"should have 2x1 = 4 channels") as error:
         assert_equivariant(Fixed())
     assert str(shape) in str(error.value)
+
+
+def test_an_output_of_several_tensors_is_refused_with_advice() -> None:
+    net = hnets.create_model("hresnet10", features_only=True, fields=[1, 1, 1, 1])
+    with pytest.raises(ValueError, match="one tensor, got a list: test a module around it"):
+        assert_equivariant(net)
+
+
+@pytest.mark.parametrize("angles", [[], [math.nan], [90.0, math.inf]])
+def test_angles_that_cannot_be_tested_are_refused(angles: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"^angles are finite numbers of degrees, at least one"):
+        assert_equivariant(conv(), angles)
 
 
 def test_the_report_prints_a_row_an_angle_and_a_column_a_stream() -> None:

@@ -115,8 +115,12 @@ class _Recording(NamedTuple):
     @classmethod
     def of(cls, network: Callable[..., Tensor], x: Tensor, *options: Hashable) -> _Recording:
         graph, static = torch.cuda.CUDAGraph(), torch.empty_like(x)
-        # Other threads may use the GPU meanwhile.
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        # Other threads may use the GPU meanwhile. On torch's own stream, which is of one device
+        # for all, what another device does would be left out of the graph.
+        with (
+            torch.cuda.device(x.device),
+            torch.cuda.graph(graph, stream=torch.cuda.Stream(), capture_error_mode="thread_local"),
+        ):
             output = network(static, *options)
         return cls(graph, static, output)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -112,15 +112,20 @@ def program(
     if len(shape) != 4 or min(shape) < 1:
         raise ValueError(f"shape is (batch, channels, height, width), got {shape}")
     frozen = freeze(module)
-    tensors = chain(frozen.parameters(), frozen.buffers())
-    like = next((t for t in tensors if t.is_floating_point()), torch.empty(0))
     # A batch of one would be taken for a constant.
-    example = torch.zeros(max(2, shape[0]), *shape[1:], dtype=like.dtype, device=like.device)
+    example = torch.zeros(max(2, shape[0]), *shape[1:], **_kind(frozen))
     dynamic = dict.fromkeys(_DYNAMIC, torch.export.Dim.AUTO)
     # Torch would specialise on sizes of 1, whose memory format is ambiguous and does not matter.
     # `patch` is added to the module when it is imported, where mypy does not see it.
     with fx_config.patch(backed_size_oblivious=one_pixel):  # type: ignore[attr-defined]
         return torch.export.export(frozen, (example,), dynamic_shapes=(dynamic,))
+
+
+def _kind(module: nn.Module) -> dict[str, Any]:
+    """Type and device of the images that a network takes."""
+    tensors = chain(module.parameters(), module.buffers())
+    like = next((t for t in tensors if t.is_floating_point()), torch.empty(0))
+    return {"dtype": like.dtype, "device": like.device}
 
 
 def pt2(
@@ -182,7 +187,8 @@ def compare(
     """The largest difference between a file's outputs and the network's, over its largest output.
 
     Measured on random images of the shape that the file was made with and of three other sizes, if
-    the network takes them. An ONNX file is run by onnxruntime.
+    the network takes them. An ONNX file is run by onnxruntime. As the file was, the network is in
+    evaluation mode; ``module`` itself is left as it is.
 
     Args:
         module: the network.
@@ -191,13 +197,14 @@ def compare(
         small: whether one of the sizes is 28×28, which a network may shrink to one pixel.
     """
     run, differences = _runner(Path(path)), list[float]()
+    network = copy.deepcopy(module).eval()
     _, channels, height, width = shape
     others = [(2, height + _MORE, width), (1, height, width + _MORE)]
     for batch, *size in ((1, height, width), *others, *([(1, *_SMALL)] if small else [])):
-        x = torch.rand(batch, channels, *size)
+        x = torch.rand(batch, channels, *size, **_kind(network))
         with torch.inference_mode():
             try:
-                expected = module(x)
+                expected = network(x)
             except (RuntimeError, ValueError):
                 if size == [height, width]:
                     raise
@@ -213,7 +220,7 @@ def compare(
         for a, b in zip(_tensors(actual), _tensors(expected), strict=True):
             if a.shape != b.shape:  # made where maps have one pixel, it may pool over none
                 raise refusal
-            differences.append(float((a - b).abs().max() / b.abs().max().clamp_min(1e-6)))
+            differences.append(float((a.to(b) - b).abs().max() / b.abs().max().clamp_min(1e-6)))
     return float(torch.tensor(differences).max())  # NaN if one is
 
 
@@ -247,7 +254,9 @@ def _runner(path: Path) -> Callable[[Tensor], Tensor | Sequence[Tensor]]:
     except ImportError:
         raise MissingExtra("comparisons", "onnxruntime", "export") from None
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return lambda x: [torch.from_numpy(y) for y in session.run(None, {"input": x.numpy()})]
+    return lambda x: [
+        torch.from_numpy(y) for y in session.run(None, {"input": x.numpy(force=True)})
+    ]
 
 
 @contextmanager

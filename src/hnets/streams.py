@@ -37,6 +37,9 @@ class Stream:
     real: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("order", "multiplicity"):
+            if not hasattr(value := getattr(self, name), "__index__"):
+                raise ValueError(f"the {name} of a stream is a whole number, got {value!r}")
         if self.multiplicity < 1:
             raise ValueError(f'a stream needs at least one channel, got "{self}"; write {_EXAMPLE}')
         if self.multiplicity > _MOST_CHANNELS:

@@ -116,6 +116,10 @@ def equivariance_error(
     out = _streams(module, out_streams, "out_streams", first=False)
     net = copy.deepcopy(module).double().eval()
     device = next((t.device for t in [*net.parameters(), *net.buffers()]), torch.device("cpu"))
+    if not all(map(math.isfinite, angles)) or not (len(angles) or mirror):
+        raise ValueError(
+            f"angles are finite numbers of degrees, at least one without mirror, got {angles!r}"
+        )
     motions = tuple(Motion(angle) for angle in angles)
     if mirror:
         motions += tuple(Motion(angle, mirrored=True) for angle in dict.fromkeys((0.0, *angles)))
@@ -124,9 +128,7 @@ def equivariance_error(
     def response(motion: Motion, window: bool) -> Tensor:
         theta = math.radians(motion.angle)
         image = band_limited(into, size, theta, wavelength, seed, motion.mirrored, window)
-        y: Tensor = net(image.to(device))
-        _check_output(y, out)
-        return y
+        return _checked(net(image.to(device)), out)
 
     with torch.no_grad():
         upright = {w: response(Motion(0.0), w) for w in {not motion.exact for motion in motions}}
@@ -254,12 +256,19 @@ def _streams(module: nn.Module, streams: StreamsLike | None, name: str, first: b
     return known[0 if first else -1]
 
 
-def _check_output(y: Tensor, streams: Streams) -> None:
+def _checked(y: object, streams: Streams) -> Tensor:
+    """The output of a module, if it can be compared."""
+    if not isinstance(y, Tensor):
+        raise ValueError(
+            f"the output should be one tensor, got a {type(y).__name__}: test a module around it "
+            "that gives one of its tensors, and name its out_streams"
+        )
     if y.dim() not in (2, 4) or y.shape[1] != streams.channels:
         raise ValueError(
             f"the output should have {streams} = {streams.channels} channels, as (batch, channels) "
             f"or (batch, channels, height, width), got {tuple(y.shape)}; name its out_streams"
         )
+    return y
 
 
 def _move(y: Tensor, motion: Motion, streams: Streams) -> Tensor:

@@ -9,6 +9,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 import hnets
 from hnets import nn as hnn
+from hnets.devices import RECORDED_AT, Replayed
 from networks import digits, every_layer, example, fresh_example, lively, relative
 from triton_forms import FORMATS
 
@@ -212,3 +213,18 @@ def test_a_network_learns_in_half_precision(centre_of_mass: bool) -> None:
         optimiser.step()
         losses.append(loss.item())  # float() of a tensor with a gradient warns
     assert losses[-1] < 0.6 * losses[0]
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_networks_on_a_device_that_is_not_the_current_one() -> None:
+    net, x = example(), torch.randn(4, 3, 24, 20)
+    y, gradients = step(copy.deepcopy(net).to("cuda:1"), x.to("cuda:1"))
+    expected, expected_gradients = step(net, x)
+    assert relative(y.cpu(), expected) < 1e-4
+    assert relative(flat(gradients), flat(expected_gradients)) < 1e-3
+    frozen = Replayed(hnets.freeze(net).to("cuda:1"))
+    for _ in range(RECORDED_AT + 2):
+        x = torch.randn(4, 3, 24, 20)
+        with torch.no_grad():
+            assert relative(frozen(x.to("cuda:1")).cpu(), hnets.freeze(net)(x)) < 1e-4
+    assert torch.cuda.current_device() == 0

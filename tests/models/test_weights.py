@@ -252,6 +252,18 @@ def test_half_as_many_bytes_are_nearly_the_same(folder: Path) -> None:
     assert torch.allclose(logits(loaded), logits(net), rtol=0.01, atol=0.01)
 
 
+def test_values_that_float16_cannot_hold_are_not_written_as_infinity(folder: Path) -> None:
+    """Such as the variances of a network trained on images of 16 bits."""
+    net, path = digits(), folder / "hnet_mnist.safetensors"
+    name = next(key for key in net.state_dict() if key.endswith("running_var"))
+    net.get_buffer(name)[2] = 1e5
+    with pytest.raises(InputError, match=f"^{name} has values of up to 1e.05, and float16 ends"):
+        hnets.save(net, path, half=True)
+    assert not path.exists()
+    hnets.save(net, path)
+    assert torch.equal(logits(hnets.load(path)), logits(net))
+
+
 def test_another_process_loads_the_same(folder: Path) -> None:
     path = hnets.save(digits(), folder / "hnet_mnist.safetensors")
     program = (

@@ -32,6 +32,7 @@ _ADVICE: dict[type, str] = {
     nn.GroupNorm: "use nn.BatchNorm2d",
     nn.InstanceNorm2d: "use nn.BatchNorm2d",
     nn.PReLU: "use nn.ReLU",
+    nn.Upsample: "give it a whole number for both sides, as in scale_factor=2",
 }
 
 
@@ -218,8 +219,14 @@ class Walk:
             return self._add(node)
         if node.target in calls.CAT:
             return self._cat(node, maps)
+        if len(maps) > 1:
+            raise self._error(node, "maps are added or concatenated, and joined in no other way")
         if len(node.all_input_nodes) > 1 and node.target not in calls.FLATTEN:
-            raise self._error(node, "it joins maps in a way that is not equivariant")
+            raise self._error(
+                node,
+                "no harmonic layer takes tensors or their sizes beside a map; give numbers, "
+                "as in interpolate(x, scale_factor=2) or adaptive_avg_pool2d(x, 1)",
+            )
         return self._layer(node, maps[0])
 
     def _layer(self, node: fx.Node, x: _Map) -> _Map | _Plain:

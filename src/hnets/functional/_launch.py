@@ -29,6 +29,11 @@ def run(kernel: Any, grid: tuple[int, ...], tensors: Sequence[Tensor], *values: 
     alignment of the arguments. That takes longer than a small kernel runs, so from the second
     launch of a kind on it is looked up here.
     """
+    device = tensors[0].get_device()  # −1 on the CPU, where kernels are interpreted
+    if device >= 0 and device != torch.cuda.current_device():
+        with torch.cuda.device(device):  # as torch does; Triton launches on the current device
+            run(kernel, grid, tensors, *values)
+        return
     pointers, bits = [], 0
     for tensor in tensors:
         pointers.append(pointer := tensor.data_ptr())
@@ -37,7 +42,7 @@ def run(kernel: Any, grid: tuple[int, ...], tensors: Sequence[Tensor], *values: 
         kernel[grid](*tensors, *values)
         return
     types = [tensor.dtype for tensor in tensors]
-    key = (id(kernel), grid, values, tensors[0].get_device(), *types)
+    key = (id(kernel), grid, values, device, *types)
     if ready := _ready.get(key):
         ready(*pointers, *values)
         return

@@ -49,10 +49,10 @@ class HResNet(Classifier):
         orders: the highest rotation order.
         mirror: give mirror images the same output too. What has no up is mostly seen from above or
             through a microscope, and its mirror image means the same. For letters, or where the
-            label is the handedness, use False, which has about twice the parameters.
+            label is the handedness, use False, which has up to 1.9 times the parameters.
         reduction: how many times smaller the last maps are than the image. 16 leaves out the
-            halving in the stem and costs four times as much, for images of up to 128 pixels; 8
-            leaves out that of the first stage too and costs up to 16 times as much, for up to 64.
+            halving in the stem and costs up to four times as much, for images of up to 128 pixels;
+            8 leaves out that of the first stage too and costs up to 16 times as much, for up to 64.
         kernel_size: pixels along a side of the kernels after the stem.
         squeeze: gate the fields of each block, as `hnets.nn.SqueezeExcite` does.
         drop_rate: in training, the probability that a feature is dropped before the last layer.

@@ -105,7 +105,7 @@ def save(
     plain = {"memory_format": torch.contiguous_format}
     state = {k: v.detach().cpu().clone(**plain) for k, v in model.state_dict().items()}
     if half:
-        state = {k: v.half() if v.is_floating_point() else v for k, v in state.items()}
+        state = {k: _halved(k, v) for k, v in state.items()}
     header = {"model": config.name, "options": config.options, "version": __version__}
     if config.trained:
         header["trained"] = config.trained
@@ -128,6 +128,19 @@ def save(
             with replacing(path.with_suffix(".json")) as part_of_card:
                 part_of_card.write_text(text + "\n", encoding="utf-8")
     return path
+
+
+def _halved(name: str, value: Tensor) -> Tensor:
+    """A value in float16, which has to hold it; numbers that are not floating-point stay."""
+    if not value.is_floating_point():
+        return value
+    half = value.half()
+    if (half.isinf() & value.isfinite()).any():
+        raise InputError(
+            f"{name} has values of up to {value.abs().max():.3g}, and float16 ends at 65504; "
+            "save the network without half=True"
+        )
+    return half
 
 
 def shipped() -> list[str]:
