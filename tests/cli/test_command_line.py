@@ -98,6 +98,27 @@ def test_turn_on_a_photograph(hnets_command: Command) -> None:
         assert image.format == "PNG"
 
 
+@pytest.mark.parametrize(
+    ("command", "figure"),
+    [
+        ("turn", "turn-out/turn.png"),
+        ("inspect stability", "stability.png"),
+        ("inspect features", "features.png"),
+        ("inspect flow", "flow.png"),
+    ],
+)
+def test_a_figure_does_not_replace_the_image(
+    hnets_command: Command, command: str, figure: str
+) -> None:
+    Path(figure).parent.mkdir(exist_ok=True)
+    Image.radial_gradient("L").save(figure)
+    content = Path(figure).read_bytes()
+    done = hnets_command(*command.split(), figure)
+    assert (done.code, done.out) == (2, "")
+    assert f"--out: expected another file than the input, got '{figure}'" in done.err
+    assert Path(figure).read_bytes() == content
+
+
 def test_a_terminal_without_these_letters_is_no_trouble(
     hnets_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,8 +102,9 @@ def test_brackets_in_the_name_of_a_data_set_are_no_markup(
     other = shutil.copytree(shapes, tmp_path / "old [" / "b]")
     recipe = tmp_path / "tiny.toml"
     recipe.write_text(to_toml(tiny(training__epochs=1, data__transfer=str(other))))
-    done = hnets_command("train", str(recipe), "--out", str(tmp_path / "out"))
+    done = hnets_command("train", str(recipe), "--out", str(tmp_path / "10:100:1"))
     assert (done.code, done.err) == (0, "")
+    assert f"wrote {tmp_path}/10:100:1/result.json" in done.out  # with no symbol for 100
     assert f"{other} error" in done.out
 
 

@@ -9,12 +9,14 @@ import typer
 from rich.console import Console
 
 import hnets
-from hnets.cli.command_line import Seed, app, make_folder, whole
+from hnets.cli.command_line import Seed, app, keep_images, make_folder, whole
 from hnets.errors import MissingExtra
 
 if TYPE_CHECKING:
     import torch
 
+FIGURE = "turn.png"
+"""What `hnets turn` writes."""
 EPOCH, READING = 4.5, 18.0
 """Seconds for an epoch of both networks, and for their predictions, on two CPU cores."""
 
@@ -107,6 +109,7 @@ def turn(
 
     plot.check_matplotlib()
     photo = find_image(image)
+    keep_images(out / FIGURE, [image])
     make_folder(out)
     net, plain = rotated_image.example_network(seed), rotated_image.plain_network(seed)
     console = Console(markup=False, highlight=False)
@@ -126,7 +129,7 @@ def turn(
     )
     console.print(f"Drawing the image and its feature maps, rotated by {rotated_image.ANGLE:g}°")
     figure = plot.rotation_figure(rotated_image.measure_rotation(photo, net, plain, size))
-    path = plot.save(figure, out / "turn.png", compact=True)
+    path = plot.save(figure, out / FIGURE, compact=True)
     typer.echo(f"wrote {path}")
 
 

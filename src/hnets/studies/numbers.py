@@ -23,7 +23,8 @@ class Numbers:
 
     def rich(self, **look: Any) -> Table:
         """The table for a terminal, its numbers at the right; ``look`` is that of rich's Table."""
-        table = Table(title=self.title or None, **look)
+        # As texts: square brackets in the names of networks are no markup.
+        table = Table(title=Text(self.title, "table.title") if self.title else None, **look)
         for name, *cells in zip(self.header, *self.rows, strict=True):
             number = all(cell[:1] in "0123456789." or cell.startswith("exact") for cell in cells)
             justify: Any = "right" if number else "left"
