@@ -140,7 +140,7 @@ def cost(
         raise typer.BadParameter(
             f"{size} is too small for {model}; try 28x28", param_hint="--size"
         ) from None
-    Console().print(report)
+    Console().print(report, crop=False)
     if out is not None:
         from hnets import plot, studies
 
@@ -159,7 +159,8 @@ def harmonics(
 
 
 def _print(numbers: Numbers) -> None:
-    Console().print(numbers.rich(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0)))
+    table = numbers.rich(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
+    Console().print(table, crop=False)
 
 
 def _ready(out: Path, image: Path | None = None) -> None:

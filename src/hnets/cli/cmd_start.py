@@ -61,7 +61,7 @@ def quickstart(
         with console.status("reading digits with both networks"):
             readers = study.read_rotated(networks, test)
         facts = {"epochs": epochs, "seed": seed, "versions": versions(team.device)}
-    console.print(study.accuracy_numbers(readers).rich())
+    console.print(study.accuracy_numbers(readers).rich(), crop=False)
     figure = plot.accuracy_figure(
         "Two networks that learned from upright digits read rotated ones",
         study.ANGLES,
@@ -115,13 +115,13 @@ def turn(
     console = Console(markup=False, highlight=False)
     console.print(f"The network: two harmonic layers, for an image of {size}×{size} pixels")
     report, plain_report = (hnets.cost(each, (3, size, size)) for each in (net, plain))
-    console.print(report)
+    console.print(report, crop=False)
     console.print(
         f"A plain network of the same widths does as many multiplications and learns "
         f"{plain_report.parameters:,} values instead of {report.parameters:,}.\n"
     )
     console.print("Is it equivariant? A random smooth image and its feature maps, rotated")
-    console.print(rotated_image.compared_numbers(net, plain).rich())
+    console.print(rotated_image.compared_numbers(net, plain).rich(), crop=False)
     console.print(
         "Each number is ‖f(rotated x) − rotated f(x)‖ / ‖f(x)‖. The weights are random: the "
         "network has learned nothing about rotation, and need not. Multiples of 90° are exact; "
