@@ -234,6 +234,30 @@ def test_a_full_disk_is_one_line(hnets_command: Command, monkeypatch: pytest.Mon
     assert done.err == "hnets: harmonics.png: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    ("method", "arguments", "path"),
+    [
+        ("read_text", "train --resume --out run", "run/run.json"),
+        ("iterdir", "train pictures-small --set data.name=run", "run"),
+    ],
+)
+def test_what_may_not_be_read_is_bad_input(
+    hnets_command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    arguments: str,
+    path: str,
+) -> None:
+    def denied(path: Path, **_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    Path("run/red").mkdir(parents=True)
+    monkeypatch.setattr(Path, method, denied)
+    done = hnets_command(*arguments.split())
+    message = f"hnets: {path} cannot be opened (Permission denied); change its permissions, or "
+    assert (done.code, done.err) == (2, f"{message}name another\n")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_behind_stdout_is_one_line() -> None:
     with open("/dev/full", "w") as full:

@@ -99,6 +99,9 @@ def run() -> NoReturn:
     except InputError as error:
         _stop(str(error), 1 if isinstance(error, Unwritable) else 2)
     except OSError as error:
+        if isinstance(error, PermissionError) and error.filename:
+            advice = "change its permissions, or name another"
+            _stop(f"{error.filename} cannot be opened ({error.strerror}); {advice}", 2)
         where = f"{error.filename}: " if error.filename else ""  # writing to stdout names no file
         _stop(f"{where}{error.strerror or error}", 1)
     except typer.Abort:
