@@ -11,6 +11,7 @@ from torch import nn
 import hnets
 from hnets import cost, matching_width
 from hnets import nn as hnn
+from hnets._cost import Cost, LayerCost
 from networks import digits, example, fresh_example
 
 
@@ -173,6 +174,14 @@ def test_no_table_cuts_a_number(width: int) -> None:
     for expected in ("33,347", "92,649,200", "layers.6.1", "35x0"):
         assert expected in out.getvalue()
     assert "…" not in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_narrow_terminal_cuts_no_total(width: int) -> None:
+    layer = LayerCost("stages.1.0.body.0.norm", "HConv2d", "8x0", (60, 1024, 1024), 882868, 10**12)
+    out = io.StringIO()
+    Console(file=out, width=width).print(Cost((layer,)), crop=False)
+    assert "882,868 1,000,000,000,000" in out.getvalue()
 
 
 def test_str_is_the_table() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from hnets.devices import cpu_has_bfloat16, memory
+from hnets.devices import cpu_has_bfloat16, memory, usable
+from hnets.errors import InputError
 
 
 def test_the_memory_is_that_of_the_machine_or_of_its_container(
@@ -25,3 +26,15 @@ def test_instructions_for_bfloat16_are_looked_for(monkeypatch: pytest.MonkeyPatc
         assert cpu_has_bfloat16() is has
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert not cpu_has_bfloat16()
+
+
+def test_a_device_that_cannot_compute_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def zeros(*_: object, **options: object) -> None:
+        raise NotImplementedError("Could not run this. " + 50 * "It could be the backend. ")
+
+    monkeypatch.setattr(torch, "zeros", zeros)
+    message = r"^cannot compute on 'mps' \(Could not run this\); use cpu$"
+    with pytest.raises(InputError, match=message):
+        usable("mps")

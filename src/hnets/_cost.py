@@ -86,7 +86,10 @@ class Cost(Tabular):
             ("parameters", self.parameters),
             ("multiplications", self.multiplications),
         ):
-            table.add_column(name, footer=f"{total:,}", justify="right", no_wrap=True)
+            footer = f"{total:,}"
+            table.add_column(
+                name, footer=footer, justify="right", no_wrap=True, min_width=len(footer)
+            )
         for layer in self.layers:
             table.add_row(
                 layer.name,

@@ -31,7 +31,7 @@ def usable(name: torch.device | str) -> torch.device:
     try:
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:  # the latter from torch without CUDA
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0].partition(". ")[0]  # of some devices it is a page
         raise InputError(f"cannot compute on {str(name)!r} ({reason}); use cpu") from None
     return device
 

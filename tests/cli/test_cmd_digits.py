@@ -57,6 +57,24 @@ def test_without_weights_the_command_says_so(
         DigitClassifier()
 
 
+@pytest.mark.parametrize("path", ["digits.png", "here/../digits.png"])
+def test_the_figure_does_not_replace_an_image(command: Command, path: str) -> None:
+    Path("here").mkdir()
+    drawn().save("digits.png")
+    content = Path("digits.png").read_bytes()
+    done = command(path)
+    assert (done.code, done.out) == (2, "")
+    assert "--out: expected another file than the input, got 'digits.png'" in done.err
+    assert Path("digits.png").read_bytes() == content
+    assert command(path, "--no-figure").code == 0
+
+
+def test_json_is_printed_if_no_digit_is_seen(command: Command) -> None:
+    Image.new("L", (40, 40)).save("blank.png")
+    done = command("blank.png", "--json")
+    assert (done.code, json.loads(done.out), done.err.count("\n")) == (2, [], 1)
+
+
 def test_a_network_is_taken_by_name_if_it_reads_digits(command: Command) -> None:
     drawn().save("seven.png")
     done = command("seven.png", "--model", "z2cnn", "--json", "--no-figure")

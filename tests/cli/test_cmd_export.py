@@ -42,6 +42,16 @@ def test_weights_of_the_package_as_onnx(hnets_command: Command) -> None:
     assert relative(output, hnets.load("z2cnn")(x)) < 1e-5
 
 
+def test_brackets_in_a_name_are_no_markup(
+    hnets_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hnets.export, "onnx", lambda net, path, _: hnets.save(net, path))
+    monkeypatch.setattr(hnets.export, "compare", lambda *_: 0.0)
+    hnets.save(hnets.create_model("z2cnn"), "runs[/b]/z2cnn.safetensors")
+    done = hnets_command("export", "runs[/b]/z2cnn.safetensors", "x.onnx")
+    assert (done.code, done.err) == (0, "")
+
+
 def test_edge_detectors_by_their_short_names(
     hnets_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

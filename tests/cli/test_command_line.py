@@ -98,6 +98,27 @@ def test_turn_on_a_photograph(hnets_command: Command) -> None:
         assert image.format == "PNG"
 
 
+@pytest.mark.parametrize(
+    ("command", "figure"),
+    [
+        ("turn", "turn-out/turn.png"),
+        ("inspect stability", "stability.png"),
+        ("inspect features", "features.png"),
+        ("inspect flow", "flow.png"),
+    ],
+)
+def test_a_figure_does_not_replace_the_image(
+    hnets_command: Command, command: str, figure: str
+) -> None:
+    Path(figure).parent.mkdir(exist_ok=True)
+    Image.radial_gradient("L").save(figure)
+    content = Path(figure).read_bytes()
+    done = hnets_command(*command.split(), figure)
+    assert (done.code, done.out) == (2, "")
+    assert f"--out: expected another file than the input, got '{figure}'" in done.err
+    assert Path(figure).read_bytes() == content
+
+
 def test_a_terminal_without_these_letters_is_no_trouble(
     hnets_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +232,30 @@ def test_a_full_disk_is_one_line(hnets_command: Command, monkeypatch: pytest.Mon
     done = hnets_command("inspect", "harmonics")
     assert (done.code, done.out) == (1, "")
     assert done.err == "hnets: harmonics.png: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "path"),
+    [
+        ("read_text", "train --resume --out run", "run/run.json"),
+        ("iterdir", "train pictures-small --set data.name=run", "run"),
+    ],
+)
+def test_what_may_not_be_read_is_bad_input(
+    hnets_command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    arguments: str,
+    path: str,
+) -> None:
+    def denied(path: Path, **_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    Path("run/red").mkdir(parents=True)
+    monkeypatch.setattr(Path, method, denied)
+    done = hnets_command(*arguments.split())
+    message = f"hnets: {path} cannot be opened (Permission denied); change its permissions, or "
+    assert (done.code, done.err) == (2, f"{message}name another\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

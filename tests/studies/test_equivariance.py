@@ -148,6 +148,15 @@ def test_users_modules_side_by_side(hnets_command: Command, folder: Path, where:
     assert (folder / "equivariance.png").is_file()
 
 
+def test_brackets_in_a_name_are_no_markup(hnets_command: Command, folder: Path) -> None:
+    place = folder / "runs["
+    place.mkdir()
+    Path("users_net_of_a_test.py").rename(place / "b].py")
+    done = hnets_command("inspect", "equivariance", "runs[/b].py:net", "--size", "32")
+    assert (done.code, done.err) == (0, "")
+    assert "runs[/b].py:net" in "".join(done.out.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -22,8 +22,9 @@ def test_a_name_is_trained_where_weights_ship_and_always_the_same() -> None:
         assert torch.equal(one, other)
 
 
-def test_a_file_of_weights_is_a_network(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
+@pytest.mark.parametrize("name", ["model.safetensors", "12:30/model.safetensors"])
+def test_a_file_of_weights_is_a_network(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
     hnets.save(hnets.create_model("z2cnn", num_classes=3), path)
     network = find_network(str(path))
     assert (network.trained, network.title) == (True, str(path))

@@ -4,11 +4,13 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from commands import Command
 from hnets import create_model, data, load, save
@@ -50,6 +52,10 @@ Recipes = Callable[..., Recipe]
             {"data.share": 0.1},
             "training.batch: .* the 4 images of .*, got 23; lower it with --set",
         ),
+        (
+            {"data.transfer": "val"},
+            r"data.transfer: expected a data set named otherwise than a split.*; write \./val",
+        ),
         ({"data.fold": 3}, "mirabest has folds 0 to 9, and others have none; got fold=3"),
         ({"training.batch": 47}, "training.batch: expected at most the 46 images of .*, got 47"),
         ({"training.batch": 10**30}, "training.batch: expected at most the 46 images"),
@@ -69,6 +75,37 @@ def test_what_a_recipe_asks_for_has_to_exist_and_to_fit(
     with pytest.raises(InputError, match=message) as caught:
         prepare([Run(tiny().replace(changes), 1)], TEAM)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("other", ["masks", "classes"])
+def test_a_set_to_transfer_to_has_the_same_classes(
+    tiny: Recipes, shapes: Path, tmp_path: Path, other: str
+) -> None:
+    if other == "masks":
+        shutil.copytree(shapes / "test" / "bar", tmp_path / "images")
+        (tmp_path / "masks").mkdir()
+        for image in (tmp_path / "images").iterdir():
+            mask = Image.open(image).point(lambda value: 255 * (value > 127))
+            mask.save(tmp_path / "masks" / image.name)
+    else:
+        shutil.copytree(shapes, tmp_path, dirs_exist_ok=True)
+        for split in ("train", "val", "test"):
+            (tmp_path / split / "bar").rename(tmp_path / split / "ring")
+    recipe = tiny(data__transfer=str(tmp_path), training__label_smoothing=0.1)
+    with pytest.raises(InputError, match=r"data.transfer: expected a set with the .* classes of"):
+        prepare([Run(recipe, 1)], TEAM)
+
+
+def test_brackets_in_the_name_of_a_data_set_are_no_markup(
+    tiny: Recipes, shapes: Path, tmp_path: Path, hnets_command: Command
+) -> None:
+    other = shutil.copytree(shapes, tmp_path / "old [" / "b]")
+    recipe = tmp_path / "tiny.toml"
+    recipe.write_text(to_toml(tiny(training__epochs=1, data__transfer=str(other))))
+    done = hnets_command("train", str(recipe), "--out", str(tmp_path / "10:100:1"))
+    assert (done.code, done.err) == (0, "")
+    assert f"wrote {tmp_path}/10:100:1/result.json" in done.out  # with no symbol for 100
+    assert f"{other} error" in done.out
 
 
 def test_a_part_of_the_training_images_alone_is_held_out(tiny: Recipes) -> None:

@@ -75,7 +75,8 @@ def recipe_of(**changes: object) -> Recipe:
 
 
 def test_teachers_are_shown_when_they_begin() -> None:
-    student, teacher = Run(recipe_of(), 1, name="student"), Run(recipe_of(), 1, name="teacher")
+    names = ("student [old]", "teacher")  # which is no markup
+    student, teacher = (Run(recipe_of(), 1, name=name) for name in names)
     row: Row = {"epoch": 2, "loss": 0.5, "rate": 0.1, "images_per_second": 9.0, "seconds": 1.0}
     for terminal in (True, False):
         text = io.StringIO()
@@ -83,7 +84,7 @@ def test_teachers_are_shown_when_they_begin() -> None:
         with watching([student], console) as watch:
             watch(teacher, row)
             watch(student, row)
-        assert all(f"{name} seed 1" in text.getvalue() for name in ("student", "teacher"))
+        assert all(f"{name} seed 1" in text.getvalue() for name in names)
 
 
 class Watched:

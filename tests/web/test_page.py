@@ -152,6 +152,28 @@ def test_touch_draws_and_rotates(opened: Opened) -> None:
     expect_digit(page, "hnet", "7")
 
 
+def test_a_second_finger_does_not_draw(opened: Opened) -> None:
+    page = opened(375, 800, has_touch=True, is_mobile=True)
+    devices = page.context.new_cdp_session(page)
+    x, y, reach = middle(page, "#pad")
+
+    def touch(kind: str, *fingers: tuple[int, float, float]) -> None:
+        points = [{"id": i, "x": x + a * reach, "y": y + b * reach} for i, a, b in fingers]
+        devices.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", (0, -0.4, -0.6))
+    touch("touchStart", (0, -0.4, -0.6), (1, 0.4, -0.6))
+    for step in range(10):
+        touch("touchMove", (0, -0.4, step / 10 - 0.6), (1, 0.4, step / 10 - 0.6))
+    touch("touchEnd")
+    middle_is_black = """(pad) => {
+        const { width, height } = pad, context = pad.getContext("2d");
+        return context.getImageData(width / 2, height / 2, 1, 1).data[0] === 0
+            && context.getImageData(0.3 * width, height / 2, 1, 1).data[0] === 255;
+    }"""
+    assert page.locator("#pad").evaluate(middle_is_black)
+
+
 def test_drop_an_image_rotate_it_and_save_the_result(opened: Opened, tmp_path: Path) -> None:
     page = opened()
     image = Image.radial_gradient("L").point(lambda v: 40 if v < 110 else 220)
@@ -183,6 +205,24 @@ def test_a_file_that_is_not_an_image_shows_an_error(opened: Opened) -> None:
     expect(page.locator("#edges-result")).to_be_hidden()
     drop(page, "large.png", 12 * 2**20 + 1)
     expect(state).to_contain_text("larger than 12 MB")
+    drop(page, "empty.png", 0)
+    expect(state).to_contain_text("this file is empty; choose an image")
+
+
+def test_a_folder_or_a_file_that_is_gone_is_no_server_that_does_not_respond(
+    opened: Opened, tmp_path: Path
+) -> None:
+    page, path = opened(), tmp_path / "grey.png"
+    Image.new("L", (40, 30), 128).save(path)
+    page.locator("#file").set_input_files(path)
+    expect(page.locator("#edges-result")).to_be_visible()
+    path.unlink()
+    with page.expect_download():
+        page.locator("[data-save=npz]").click()
+    expect(page.locator("#edges-state")).to_be_hidden()
+    page.evaluate("() => { File.prototype.arrayBuffer = () => Promise.reject(new Error()); }")
+    drop(page, "folder", [1])
+    expect(page.locator("#edges-state")).to_contain_text("choose an image file, not a folder")
 
 
 def test_a_server_that_does_not_respond_shows_an_error(opened: Opened) -> None:
@@ -207,7 +247,7 @@ def test_look_inside_any_layer(opened: Opened) -> None:
     expect(page.locator("#filters-note")).to_have_text("without phases")
 
 
-@pytest.mark.parametrize("width", [360, 768, 1280])
+@pytest.mark.parametrize("width", [320, 360, 768, 1280])
 def test_the_page_fits_its_width_and_every_control_has_a_name(opened: Opened, width: int) -> None:
     page = opened(width, 800)
     assert page.evaluate("document.documentElement.scrollWidth") == width

@@ -68,11 +68,11 @@ def digits(
     folders, errors = find_images(images)
     paths = list(folders)
     if paths and figure is not False:
-        figure_file(out or FIGURE)
+        figure_file(out or FIGURE, paths)
     for error in errors:
         complain(str(error))
     rows = _read(paths, model)
-    if rows and as_json:
+    if paths and as_json:
         typer.echo(json.dumps([_facts(path, predictions) for path, _, predictions in rows]))
     elif rows:
         Console().print(_table(rows))

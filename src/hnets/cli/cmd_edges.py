@@ -46,7 +46,7 @@ class _Edges(PlainCommand):
         from hnets.studies.model_cards import detectors_numbers
 
         super().format_help(ctx, formatter)
-        Console(highlight=False).print(detectors_numbers().rich())
+        Console(highlight=False).print(detectors_numbers().rich(), crop=False)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for place, word in enumerate(args):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 import hnets
 from hnets.cli.command_line import app, make_folder, sides
@@ -65,7 +66,8 @@ def export(
     default = EDGES if isinstance(net, hnets.models.EdgeNetwork) else OTHERS
     shape, outputs = _tried(net, size or default)
     make_folder(file.parent, "FILE")
-    with Console(stderr=True).status(f"exporting {model}"), replacing(file) as part:
+    what = Text(f"exporting {model}")  # square brackets in names are no markup
+    with Console(stderr=True).status(what), replacing(file) as part:
         check = _write(net, part, shape)
         kilobytes = part.stat().st_size / 1000
     typer.echo(f"wrote {file}: {kilobytes:,.0f} kB, {_ends(shape, outputs)}, {check}")

@@ -36,7 +36,7 @@ def stability(
     """How steady a filter's response is while its input rotates, for orders 0, 1 and 2."""
     from hnets import plot, studies
 
-    _ready(out)
+    _ready(out, image)
     study = studies.measure_stability(studies.find_image(image), kernel_size, seed=seed)
     _print(study.numbers())
     _save(plot.stability_figure(study), out)
@@ -71,7 +71,7 @@ def features(
     """Feature maps of an image: magnitude as colour, phase as arrows."""
     from hnets import plot, studies
 
-    _ready(out)
+    _ready(out, image)
     photo = studies.find_image(image)
     study = studies.measure_features(photo, model, layer, stream, most, name=str(image))
     _save(plot.features_figure(study), out, compact=study.image.ndim == 3)
@@ -86,7 +86,7 @@ def flow(
     """The directions of edges in a photograph, at layers 2, 4, 6, 8 and 10 of an H-DSN."""
     from hnets import plot, studies
 
-    _ready(out)
+    _ready(out, image)
     study = studies.measure_flow(studies.find_image(image), model, name=str(image))
     _save(plot.flow_figure(study), out, compact=True)
 
@@ -140,7 +140,7 @@ def cost(
         raise typer.BadParameter(
             f"{size} is too small for {model}; try 28x28", param_hint="--size"
         ) from None
-    Console().print(report)
+    Console().print(report, crop=False)
     if out is not None:
         from hnets import plot, studies
 
@@ -159,14 +159,15 @@ def harmonics(
 
 
 def _print(numbers: Numbers) -> None:
-    Console().print(numbers.rich(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0)))
+    table = numbers.rich(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
+    Console().print(table, crop=False)
 
 
-def _ready(out: Path) -> None:
-    """See that a figure can be drawn and written, before any work is done for it."""
+def _ready(out: Path, image: Path | None = None) -> None:
+    """See that a figure of an image can be drawn and written, before any work is done for it."""
     from hnets.plot import check_matplotlib
 
-    figure_file(out)
+    figure_file(out, [image])
     check_matplotlib()
 
 

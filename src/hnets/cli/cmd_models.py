@@ -30,7 +30,7 @@ def models(
     if page is not None:
         check_page(page)
     console = Console(highlight=False)
-    console.print(Markdown(card_page(name)) if name else models_numbers().rich())
+    console.print(Markdown(card_page(name)) if name else models_numbers().rich(), crop=False)
     if page is not None:
         with replacing(page) as part:
             part.write_text(cards_page(), encoding="utf-8")

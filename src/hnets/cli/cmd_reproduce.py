@@ -98,7 +98,7 @@ class _Retraining:
     def show(self, console: Console, *parts: Table | str) -> None:
         """Print a result, and whether it is not of the recipes as they ship."""
         for part in parts:
-            console.print(part)
+            console.print(part, crop=False)
         if self.changes:
             names = ", ".join(self.changes)
             console.print(f"Trained with {names}, and not by the recipes as they ship.")

@@ -89,7 +89,7 @@ def search(
     from hnets.train import search as protocol
 
     console, name = Console(), Path(recipe).stem
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    say = partial(console.print, markup=False, emoji=False, highlight=False, soft_wrap=True)
     chosen = engine.read_recipe(recipe, changes)
     protocol.check_search(chosen)
     folder, count = out or Path("runs") / f"search-{name}", trials or chosen.search.trials

@@ -9,12 +9,14 @@ import typer
 from rich.console import Console
 
 import hnets
-from hnets.cli.command_line import Seed, app, make_folder, whole
+from hnets.cli.command_line import Seed, app, keep_images, make_folder, whole
 from hnets.errors import MissingExtra
 
 if TYPE_CHECKING:
     import torch
 
+FIGURE = "turn.png"
+"""What `hnets turn` writes."""
 EPOCH, READING = 4.5, 18.0
 """Seconds for an epoch of both networks, and for their predictions, on two CPU cores."""
 
@@ -59,7 +61,7 @@ def quickstart(
         with console.status("reading digits with both networks"):
             readers = study.read_rotated(networks, test)
         facts = {"epochs": epochs, "seed": seed, "versions": versions(team.device)}
-    console.print(study.accuracy_numbers(readers).rich())
+    console.print(study.accuracy_numbers(readers).rich(), crop=False)
     figure = plot.accuracy_figure(
         "Two networks that learned from upright digits read rotated ones",
         study.ANGLES,
@@ -107,18 +109,19 @@ def turn(
 
     plot.check_matplotlib()
     photo = find_image(image)
+    keep_images(out / FIGURE, [image])
     make_folder(out)
     net, plain = rotated_image.example_network(seed), rotated_image.plain_network(seed)
     console = Console(markup=False, highlight=False)
     console.print(f"The network: two harmonic layers, for an image of {size}×{size} pixels")
     report, plain_report = (hnets.cost(each, (3, size, size)) for each in (net, plain))
-    console.print(report)
+    console.print(report, crop=False)
     console.print(
         f"A plain network of the same widths does as many multiplications and learns "
         f"{plain_report.parameters:,} values instead of {report.parameters:,}.\n"
     )
     console.print("Is it equivariant? A random smooth image and its feature maps, rotated")
-    console.print(rotated_image.compared_numbers(net, plain).rich())
+    console.print(rotated_image.compared_numbers(net, plain).rich(), crop=False)
     console.print(
         "Each number is ‖f(rotated x) − rotated f(x)‖ / ‖f(x)‖. The weights are random: the "
         "network has learned nothing about rotation, and need not. Multiples of 90° are exact; "
@@ -126,7 +129,7 @@ def turn(
     )
     console.print(f"Drawing the image and its feature maps, rotated by {rotated_image.ANGLE:g}°")
     figure = plot.rotation_figure(rotated_image.measure_rotation(photo, net, plain, size))
-    path = plot.save(figure, out / "turn.png", compact=True)
+    path = plot.save(figure, out / FIGURE, compact=True)
     typer.echo(f"wrote {path}")
 
 

@@ -79,7 +79,7 @@ def train(
     runs, folder = engine.begin(recipe, changes or [], seeds, out, resume, source)
     with engine.joined(device) as team:
         console = Console(quiet=not team.leads)
-        say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        say = partial(console.print, markup=False, emoji=False, highlight=False, soft_wrap=True)
         with waiting("loading the data and building the network", console):
             engine.prepare(runs, team, resume, say=say)
         make_folder(folder)
@@ -92,7 +92,7 @@ def train(
             say(f"to go on from the last checkpoint: hnets train --resume --out {folder}")
             raise
     for line in engine.error_lines(report):
-        console.print(line, highlight=False)
+        say(line)
     say(f"wrote {folder / 'result.json'}")
     if runs[0].recipe.data.name not in available():
         say(f"for other images: hnets predict {runs[0].folder if runs[1:] else folder} IMAGE...")

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -99,6 +99,9 @@ def run() -> NoReturn:
     except InputError as error:
         _stop(str(error), 1 if isinstance(error, Unwritable) else 2)
     except OSError as error:
+        if isinstance(error, PermissionError) and error.filename:
+            advice = "change its permissions, or name another"
+            _stop(f"{error.filename} cannot be opened ({error.strerror}); {advice}", 2)
         where = f"{error.filename}: " if error.filename else ""  # writing to stdout names no file
         _stop(f"{where}{error.strerror or error}", 1)
     except typer.Abort:
@@ -223,8 +226,11 @@ def check_page(page: Path) -> None:
         )
 
 
-def figure_file(out: Path) -> None:
-    """Check the name of a figure and make its folder, before any work is done for it."""
+def figure_file(out: Path, images: Iterable[Path | None] = ()) -> None:
+    """Check the name of a figure and make its folder, before any work is done for it.
+
+    It must not replace one of the ``images`` that the command reads.
+    """
     from hnets.plot import FORMATS
 
     if out.suffix.lower().lstrip(".") not in FORMATS or out.is_dir():
@@ -232,7 +238,18 @@ def figure_file(out: Path) -> None:
             f"expected a file that ends in .{', .'.join(FORMATS)}, got {str(out)!r}",
             param_hint="--out",
         )
+    keep_images(out, images)
     make_folder(out.parent)
+
+
+def keep_images(out: Path, images: Iterable[Path | None]) -> None:
+    """Refuse to write a figure over one of the images that a command reads."""
+    exists = os.path.exists(out)
+    if exists and any(image and os.path.exists(image) and out.samefile(image) for image in images):
+        raise typer.BadParameter(
+            f"expected another file than the input, got {str(out)!r}; name another",
+            param_hint="--out",
+        )
 
 
 @contextmanager

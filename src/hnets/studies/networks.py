@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def find_network(name: Network | nn.Module | str) -> Network:
         return name
     if isinstance(name, nn.Module):
         return Network(type(name).__name__, name, trained=True)
-    if ":" in name:
+    if ":" in name and not os.path.exists(name):  # a folder may have a colon in its name
         return Network(name, _users_module(name), trained=True)
     if name not in list_models() or name in list_models(pretrained=True):
         return Network(name, load(name), trained=True)

@@ -31,9 +31,9 @@ def watching(runs: Sequence[Run], console: Console, cuda: bool = False) -> Itera
     state = "preparing kernels" if cuda else "starting"
     if console.is_terminal:
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
-            TextColumn("{task.fields[state]}"),
+            TextColumn("{task.fields[state]}", markup=False),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         )
         with Progress(*columns, console=console) as progress:
@@ -61,7 +61,7 @@ def watching(runs: Sequence[Run], console: Console, cuda: bool = False) -> Itera
         if ended or time.monotonic() - last.get(run, began) > PAUSE:
             last[run] = time.monotonic()
             line = f"{label(run)}  {_describe(run, row)}  {row['seconds']:.0f} s"
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     yield write
 

@@ -119,6 +119,10 @@ class Data(Section):
             apart = not set(split.split("+")) & set(self.train.split("+"))
             wanted = f"a split that shares no image with data.train, {quoted(self.train)}, or none"
             expect(apart, f"data.{name}", wanted, split)
+        # Results name splits and this set alike.
+        apart = not self.transfer or self.transfer not in (self.train, self.val, self.test)
+        wanted, advice = "a data set named otherwise than a split", f"; write ./{self.transfer}"
+        expect(apart, "data.transfer", wanted, self.transfer, advice)
 
 
 @dataclass(frozen=True)

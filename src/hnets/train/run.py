@@ -340,8 +340,9 @@ def prepare(
                     dataset = load(source, split, team, say)
                     loaded[source, split] = dataset, dataset.to(team.device)
                 run.data[name], on_device = loaded[source, split]
+                if name == recipe.data.transfer:
+                    _check_transfer(run)
                 run.tasks[name] = task_of(recipe, on_device, team)
-            _alike(run)
             if recipe.training.dice and not isinstance(run.tasks[recipe.data.train], Segmentation):
                 raise InputError("training.dice: it is for sets of marked pixels; leave it out")
         run.data, run.tasks, run.teachers = first.data, first.tasks, first.teachers
@@ -381,14 +382,22 @@ def _wanted(recipe: Data) -> dict[str, tuple[Data, str]]:
     return wanted
 
 
-def _alike(run: Run) -> None:
+def _check_transfer(run: Run) -> None:
     """Refuse a set to transfer to that a network of the first cannot be evaluated on."""
     recipe = run.recipe.data
-    if recipe.transfer:
-        learned, other = run.tasks[recipe.train], run.tasks[recipe.transfer]
-        met = type(learned) is type(other) and learned.options == other.options
-        wanted = f"a set with the channels, labels and classes of {recipe.name}"
-        expect(met, "data.transfer", wanted, recipe.transfer)
+    met = _subject(run.data[recipe.train]) == _subject(run.data[recipe.transfer])
+    wanted = f"a set with the channels, labels and classes of {recipe.name}"
+    expect(met, "data.transfer", wanted, recipe.transfer)
+
+
+def _subject(examples: Examples) -> tuple[object, ...]:
+    """What a network learns from a set: the kind of labels, channels, and names of classes."""
+    if isinstance(examples, EdgeSet):
+        return (EdgeSet,)
+    if isinstance(examples, SegmentationSet):
+        return SegmentationSet, examples.images.shape[1]
+    shape = examples.shape if isinstance(examples, Streamed) else examples.images.shape
+    return Dataset, shape[1], examples.classes
 
 
 def _check_teachers(recipe: Recipe, task: Task) -> None:

@@ -29,7 +29,7 @@ function rotateTo(degrees) {
 
 function handle() {
   const dial = $("dial"), table = $("turntable");
-  let held = null;
+  let held = null, finger = 0;  // that rotates the ring, or the mouse
   const pointed = (event) => {
     const box = table.getBoundingClientRect();
     const x = event.clientX - box.left - box.width / 2, y = event.clientY - box.top - box.height / 2;
@@ -37,7 +37,9 @@ function handle() {
   };
   table.addEventListener("pointerdown", (event) => {
     if (event.target === $("pad") || pointed(event).radius < 0.7 || event.button) return;
+    if (held !== null && event.pointerId !== finger) return;
     event.preventDefault();
+    finger = event.pointerId;
     stopSpin();
     dial.focus({ preventScroll: true });
     held = pointed(event).angle - angle;
@@ -46,9 +48,11 @@ function handle() {
     rotateTo(pointed(event).angle - held);
   });
   table.addEventListener("pointermove", (event) => {
-    if (held !== null) rotateTo(pointed(event).angle - held);
+    if (held !== null && event.pointerId === finger) rotateTo(pointed(event).angle - held);
   });
-  for (const end of ["pointerup", "pointercancel"]) table.addEventListener(end, () => { held = null; });
+  for (const end of ["pointerup", "pointercancel"]) {
+    table.addEventListener(end, (event) => { if (event.pointerId === finger) held = null; });
+  }
   dial.addEventListener("keydown", (event) => {
     const steps = {
       ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5, PageUp: 45, PageDown: -45,

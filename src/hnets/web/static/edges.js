@@ -18,12 +18,25 @@ function fail(error) {
 const source = (text) => `data:image/png;base64,${text}`;
 const blob = (text) => new Blob([bytes(text, Uint8Array)], { type: "image/png" });
 
+// The bytes of a file, read once: it may be gone when they are sent again.
+async function bytesOf(chosen) {
+  let content;
+  try {
+    content = await chosen.arrayBuffer();
+  } catch {
+    throw new RequestError("this cannot be read; choose an image file, not a folder");
+  }
+  if (!content.byteLength) throw new RequestError("this file is empty; choose an image");
+  return content;
+}
+
 async function detect(chosen, filename) {
   state("Detecting edges …", "busy");
   try {
     if (chosen.size > limit) throw new RequestError(`this file is larger than ${limit / 2 ** 20} MB; give a smaller image`);
-    images = await post("api/edges", chosen);
-    [file, name, disc] = [chosen, filename.replace(/\.\w+$/, "") || "image", blob(images.disc)];
+    const content = await bytesOf(chosen);
+    images = await post("api/edges", content);
+    [file, name, disc] = [content, filename.replace(/\.\w+$/, "") || "image", blob(images.disc)];
     for (const each of ["image", "edges", "orientation"]) $(`shot-${each}`).src = source(images[each]);
     $("edges-result").hidden = false;
     state("");

@@ -61,7 +61,7 @@ async function changed() {
 export function start(onChange, onBegin) {
   notify = onChange;
   const pad = $("pad");
-  let points = null;
+  let points = null, finger = 0;  // that draws, or the mouse: others are ignored until it ends
   const place = (event) => {
     const box = pad.getBoundingClientRect(), radians = shown * Math.PI / 180;
     const x = (event.clientX - box.left) / box.width - 0.5;
@@ -71,8 +71,9 @@ export function start(onChange, onBegin) {
     return [0.5 + x * cos - y * sin, 0.5 + x * sin + y * cos];
   };
   pad.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
+    if (event.button || (points && event.pointerId !== finger)) return;
     event.preventDefault();
+    finger = event.pointerId;
     onBegin();
     cancelAnimationFrame(pending);
     pad.setPointerCapture(event.pointerId);
@@ -83,14 +84,15 @@ export function start(onChange, onBegin) {
     paint();
   });
   pad.addEventListener("pointermove", (event) => {
-    if (!points) return;
+    if (!points || event.pointerId !== finger) return;
     const last = points[points.length - 1], next = place(event);
     if (Math.hypot(next[0] - last[0], next[1] - last[1]) < 0.012) return;
     points.push(next);
     paint();
   });
   for (const end of ["pointerup", "pointercancel"]) {
-    pad.addEventListener(end, () => {
+    pad.addEventListener(end, (event) => {
+      if (event.pointerId !== finger) return;
       if (points) changed();
       points = null;
     });
