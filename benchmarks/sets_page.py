@@ -137,7 +137,7 @@ def figure(rows: Sequence[Row], path: Path) -> str:
                 capsize=2,
                 marker="o",
                 color=ORANGE if is_plain(curve[0]) else BLUE,
-                linestyle="--" if "fine" in name or "small" in name else "-",
+                linestyle="--" if name.endswith(("fine", "small", "narrow")) else "-",
                 label=f"{read_recipe(name, []).title}, {curve[0]['parameters'] / 1e6:.1f}M",
             )
         axes.set_xscale("log")
@@ -147,7 +147,7 @@ def figure(rows: Sequence[Row], path: Path) -> str:
         axes.set_xlabel("labelled images")
         axes.set_ylabel("test accuracy, %")
         light(axes)
-        axes.legend(frameon=False, loc="lower right")
+        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
         sheet.tight_layout()
         save(sheet, path)
     return (
