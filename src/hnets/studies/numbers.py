@@ -13,6 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 
+_WIDE = 1000
+"""Characters that every table fits in."""
+
+
 class _Whole(Table):
     """A table that is never narrower than its words and numbers, however narrow the terminal."""
 
@@ -20,10 +24,6 @@ class _Whole(Table):
         least = Measurement.get(console, options.update_width(_WIDE), self).minimum
         width = max(least, options.max_width)
         yield from super().__rich_console__(console, options.update_width(width))
-
-
-_WIDE = 1000
-"""Characters that every table fits in."""
 
 
 @dataclass(frozen=True)
