@@ -12,7 +12,6 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-
 _WIDE = 1000
 """Characters that every table fits in."""
 
